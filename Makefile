@@ -1,0 +1,47 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+SEEDS  ?= 1000
+JOBS   ?= auto
+
+.PHONY: help setup check style types test demo simulate soak bench clean
+
+help: ## what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(VENV)/.ready ## the environment for running, developing and testing, in .venv
+
+$(VENV)/.ready: pyproject.toml constraints.txt tools/setup.sh
+	PYTHON=$(PYTHON) sh tools/setup.sh $(VENV)
+	@touch $@
+
+style: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+
+types: setup
+	$(BIN)/mypy
+
+check: style types ## lint, types, layers and the fast tests
+	$(BIN)/pytest -q -n $(JOBS) -m "not slow"
+
+test: setup ## all tests
+	$(BIN)/pytest -q -n $(JOBS)
+
+demo: setup ## a simulated network under faults, and the verdict
+	$(BIN)/gapless demo
+
+simulate: setup ## many seeded runs: make simulate ARGS="--order best-effort --seeds 100"
+	$(BIN)/gapless simulate $(ARGS)
+
+soak: setup ## long simulation: make soak SEEDS=10000
+	$(BIN)/gapless simulate --order best-effort --crashes 0 --cuts 0 --seeds $(SEEDS)
+
+bench: setup ## every benchmark, as ratios within one run
+	$(BIN)/python -m benchmarks
+
+clean: ## remove what make made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,1 @@
+"""gapless: a content-based publish/subscribe network that never leaves a gap."""

@@ -1,0 +1,97 @@
+"""What comes out of a node, and the one rule about performing it.
+
+**The ordering rule: every** ``Persist`` **of a batch is durable before any other effect of that batch is
+performed; the other effects are performed in the order in which they stand.** A driver may join the effects
+of many steps into one batch, so one fsync serves many events (group commit). A crash between the two halves
+of a batch loses nothing but messages, which a crash loses anyway.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from gapless.core.messages import Message
+from gapless.core.model import Event, Incarnation, Link, NodeId, StartCut, SubscriptionId
+
+
+class IncarnationStarted(msgspec.Struct, frozen=True, tag=True):
+    """Record: the node started for the n-th time."""
+
+    incarnation: Incarnation
+
+
+class LinkAdded(msgspec.Struct, frozen=True, tag=True):
+    """Record: a link of the neighbourhood, valid or still marked."""
+
+    link: Link
+    marked: bool = False
+
+
+class LinkRemoved(msgspec.Struct, frozen=True, tag=True):
+    """Record: a link that is no longer there (its join was given up)."""
+
+    link: Link
+
+
+Record: TypeAlias = IncarnationStarted | LinkAdded | LinkRemoved
+"""All that survives a crash of a node."""
+
+
+class Persist(msgspec.Struct, frozen=True):
+    """Make the record durable, before any other effect of the batch."""
+
+    record: Record
+
+
+class Connect(msgspec.Struct, frozen=True):
+    """Try to open a session with the peer; answered by ``SessionUp``, whoever dialed, or ``ConnectFailed``."""
+
+    peer: NodeId
+
+
+class Disconnect(msgspec.Struct, frozen=True):
+    """Close the session with the peer, after what was sent on it; no ``SessionDown`` follows."""
+
+    peer: NodeId
+    reason: str
+
+
+class Send(msgspec.Struct, frozen=True):
+    """Send on the session with the peer.
+
+    Messages of normal priority keep their order. A ``low`` one lets every waiting normal one go first
+    (D3-10): large transfers use it, so that they do not delay what is urgent.
+    """
+
+    peer: NodeId
+    message: Message
+    low: bool = False
+
+
+class Deliver(msgspec.Struct, frozen=True):
+    """Give the event to the application's subscription."""
+
+    subscription: SubscriptionId
+    event: Event
+    best_effort: bool = False
+
+
+class Live(msgspec.Struct, frozen=True):
+    """From now on the subscription's promise holds, from ``start`` on."""
+
+    subscription: SubscriptionId
+    start: StartCut
+    unreachable: tuple[NodeId, ...] = ()
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """The network has the publisher's events of the topic up to this sequence and will not lose them."""
+
+    topic: str
+    publisher: str
+    sequence: int
+
+
+Effect: TypeAlias = Persist | Connect | Disconnect | Send | Deliver | Live | Receipt

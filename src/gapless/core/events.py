@@ -1,0 +1,84 @@
+"""What goes into a node. Drivers make these, in the order in which things happened.
+
+A session is one FIFO connection to one peer. The driver opens it, exchanges identities and promises:
+messages of a session arrive in order or not at all (P0-09); at most one session with a peer exists at a
+time; a new one is reported only after the old one was reported down; nothing of an old session is
+reported after that. When two nodes dial each other at once, the dial of the smaller id wins and answers both.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from gapless.core.messages import Message
+from gapless.core.model import Identity, NodeId, SubscriptionId
+
+
+class SessionUp(msgspec.Struct, frozen=True):
+    """A session with the peer is there; ``dialed`` when this side asked for it with ``Connect``."""
+
+    identity: Identity
+    dialed: bool
+
+
+class SessionDown(msgspec.Struct, frozen=True):
+    """The session broke, or the peer closed it."""
+
+    peer: NodeId
+    reason: str = ""
+
+
+class ConnectFailed(msgspec.Struct, frozen=True):
+    """An attempt to connect found nobody."""
+
+    peer: NodeId
+
+
+class MessageReceived(msgspec.Struct, frozen=True):
+    """The next message of the session with the peer."""
+
+    peer: NodeId
+    message: Message
+
+
+class PublishRequested(msgspec.Struct, frozen=True):
+    """The application publishes; only clients get this."""
+
+    topic: str
+    publisher: str
+    attributes: dict[str, Any]
+    payload: bytes = b""
+
+
+class SubscribeRequested(msgspec.Struct, frozen=True):
+    """The application subscribes; only clients get this."""
+
+    subscription: SubscriptionId
+    topic: str
+    selector: str
+
+
+class UnsubscribeRequested(msgspec.Struct, frozen=True):
+    """The application ends a subscription; only clients get this."""
+
+    subscription: SubscriptionId
+
+
+class SuspectRequested(msgspec.Struct, frozen=True):
+    """Believe that the peer has failed, rightly or not: the detector's mistakes, made on purpose (P0-07)."""
+
+    peer: NodeId
+
+
+Input: TypeAlias = (
+    SessionUp
+    | SessionDown
+    | ConnectFailed
+    | MessageReceived
+    | PublishRequested
+    | SubscribeRequested
+    | UnsubscribeRequested
+    | SuspectRequested
+)

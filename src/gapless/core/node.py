@@ -1,0 +1,176 @@
+"""What brokers and clients have in common: an overlay, some orders, and one way to step.
+
+A step takes a batch of inputs and the time, and returns the effects of the whole batch. Within the batch
+everything is handled in order, one input at a time; a change of sessions is told to the orders before the
+next input is looked at. What is gathered during the batch (events for a peer, confirmations) leaves at its
+end, so that the cost of a message is shared by many events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Generic, TypeVar
+
+from gapless.core.effects import Effect, Record
+from gapless.core.events import (
+    ConnectFailed,
+    Input,
+    MessageReceived,
+    SessionDown,
+    SessionUp,
+    SuspectRequested,
+)
+from gapless.core.messages import OverlayMessage
+from gapless.core.model import Identity, Micros, NodeId
+from gapless.core.orders.base import Order
+from gapless.core.overlay.overlay import Overlay
+from gapless.core.overlay.sessions import Timing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    """What a node is told when it is made."""
+
+    node: NodeId
+    delta: int
+    home: NodeId | None = None
+    """The broker of a client; ``None`` for a broker."""
+    join_points: tuple[NodeId, ...] = ()
+    """Brokers to join through; none for the first broker of a network."""
+    timing: Timing = field(default_factory=Timing)
+
+    def __post_init__(self) -> None:
+        if not self.node:
+            raise ValueError("a node needs a name")
+        if self.delta < 0:
+            raise ValueError(f"delta must be 0 or more, not {self.delta}")
+
+
+OrderT = TypeVar("OrderT", bound=Order)
+
+
+class Node(Generic[OrderT]):
+    """A state machine: inputs and the time go in, effects come out."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        records: Iterable[Record],
+        *,
+        orders: Sequence[type[OrderT]],
+        rng: Random,
+    ) -> None:
+        self.config = config
+        self._out: list[Effect] = []
+        self.overlay = Overlay(
+            config.node,
+            delta=config.delta,
+            home=config.home,
+            join_points=config.join_points,
+            timing=config.timing,
+            records=records,
+            rng=rng,
+            out=self._out,
+        )
+        self.orders: dict[str, OrderT] = {order.name: order(self.overlay, self._out) for order in orders}
+        self._order_of: dict[type, OrderT] = {
+            message: order for order in self.orders.values() for message in order.messages
+        }
+
+    @property
+    def identity(self) -> Identity:
+        """What this node says of itself when a session is set up."""
+        return self.overlay.identity
+
+    def start(self, now: Micros) -> list[Effect]:
+        """Begin this incarnation."""
+        self.overlay.start(now)
+        return self._take_effects()
+
+    def step(self, inputs: Sequence[Input], now: Micros) -> list[Effect]:
+        """Handle a batch of inputs, and whatever deadline has passed."""
+        for each in inputs:
+            if type(each) is MessageReceived:
+                self._on_message(each, now)
+            else:
+                self._on_input(each, now)
+        wake_at = self.wake_at()
+        if wake_at is not None and wake_at <= now:
+            self._on_deadline(now)
+        for order in self.orders.values():
+            order.flush(now)
+        return self._take_effects()
+
+    def wake_at(self) -> Micros | None:
+        """The earliest deadline; the driver then calls ``step``, if only with an empty batch."""
+        moment = self.overlay.wake_at()
+        for order in self.orders.values():
+            order_moment = order.wake_at()
+            if order_moment is not None and (moment is None or order_moment < moment):
+                moment = order_moment
+        return moment
+
+    def _take_effects(self) -> list[Effect]:
+        effects = self._out[:]
+        self._out.clear()
+        return effects
+
+    # -- inputs ----------------------------------------------------------------------------------------
+
+    def _on_message(self, received: MessageReceived, now: Micros) -> None:
+        peer, message = received.peer, received.message
+        session = self.overlay.sessions.up.get(peer)
+        if session is None:
+            return  # it was closed from this side while the message was on its way
+        session.heard_at = now
+        order = self._order_of.get(type(message))
+        if order is not None:
+            order.message(peer, message, now)
+        elif isinstance(message, OverlayMessage):
+            self.overlay.message(peer, message, now)
+            self._refresh(now)
+
+    def _on_input(self, each: Input, now: Micros) -> None:
+        match each:
+            case SessionUp(identity=identity, dialed=dialed):
+                if self.overlay.session_up(identity, dialed, now):
+                    for order in self.orders.values():
+                        order.session_up(identity.node, now)
+                self._refresh(now)
+            case SessionDown(peer=peer):
+                if peer in self.overlay.sessions.up:
+                    self.overlay.session_down(peer, now)
+                    self._session_gone(peer, now)
+            case ConnectFailed(peer=peer):
+                self.overlay.sessions.dial_failed(peer, now)
+                self._refresh(now)
+            case SuspectRequested(peer=peer):
+                if peer in self.overlay.sessions.up:
+                    self.overlay.suspect(peer, now)
+                    self._session_gone(peer, now)
+            case _:
+                self._on_request(each, now)
+
+    def _on_request(self, request: Input, now: Micros) -> None:
+        """A request of the application; only clients serve one."""
+        raise TypeError(f"{self.overlay.me} does not serve {type(request).__name__}")
+
+    def _on_deadline(self, now: Micros) -> None:
+        for peer in self.overlay.deadline(now):
+            self._session_gone(peer, now)
+        self._refresh(now)
+        for order in self.orders.values():
+            order.deadline(now)
+
+    def _session_gone(self, peer: NodeId, now: Micros) -> None:
+        for order in self.orders.values():
+            order.session_down(peer, now)
+        self._refresh(now)
+
+    def _refresh(self, now: Micros) -> None:
+        added, removed = self.overlay.refresh(now)
+        if added or removed:
+            for order in self.orders.values():
+                order.active_changed(added, removed, now)

@@ -1,0 +1,1 @@
+"""The orders that a topic can promise: one interface (``base``), one module each."""

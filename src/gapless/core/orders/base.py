@@ -1,0 +1,87 @@
+"""The interface of an order: what a node tells it, and what it may ask of the overlay.
+
+An order has two sides. ``BrokerOrder`` forwards; ``LeafOrder`` serves the application of a client. Both are
+told of sessions and messages in the order in which they happened, never nested, and answer with effects in
+the node's common list. ``docs/architecture.md`` shows how publisher, causal and total order and durability
+sit behind this interface.
+
+The duties of the node that calls an order:
+
+- ``session_up`` comes after the overlay's own first message on that session, before any message from it;
+- ``active_changed`` comes before anything that happened later, so an order can repeat what is unconfirmed
+  before it sends anything new (X-P0-22);
+- a message is handed to exactly one order, the one that named its class in ``messages``;
+- ``flush`` ends every batch of inputs: confirmations of a batch become ranges, events one message a peer.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from gapless.core.effects import Effect
+from gapless.core.model import Micros, NodeId, OrderName, SubscriptionId
+from gapless.core.overlay.overlay import Overlay
+
+
+class Order(ABC):
+    """What both sides have in common."""
+
+    name: ClassVar[OrderName]
+    messages: ClassVar[tuple[type, ...]]
+    """The message classes that belong to this order."""
+
+    def __init__(self, overlay: Overlay, out: list[Effect]) -> None:
+        self.overlay = overlay
+        self.out = out
+
+    def session_up(self, peer: NodeId, now: Micros) -> None:
+        """A session with the peer is established."""
+
+    def session_down(self, peer: NodeId, now: Micros) -> None:
+        """The session with the peer is gone."""
+
+    def active_changed(self, added: Sequence[NodeId], removed: Sequence[NodeId], now: Micros) -> None:
+        """Other sessions carry the traffic of some branches now."""
+
+    @abstractmethod
+    def message(self, peer: NodeId, message: Any, now: Micros) -> None:
+        """Handle one of the order's own messages."""
+
+    def deadline(self, now: Micros) -> None:
+        """Do what is due."""
+
+    def wake_at(self) -> Micros | None:
+        """The earliest moment at which something will be due."""
+        return None
+
+    def flush(self, now: Micros) -> None:
+        """Send what was gathered during the batch."""
+
+
+class BrokerOrder(Order):
+    """The forwarding side of an order."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether this broker, after a restart, knows what it must to be operational again."""
+        return True
+
+
+class LeafOrder(Order):
+    """The application's side of an order."""
+
+    @abstractmethod
+    def publish(
+        self, topic: str, publisher: str, attributes: dict[str, Any], payload: bytes, now: Micros
+    ) -> None:
+        """The application publishes an event."""
+
+    @abstractmethod
+    def subscribe(self, subscription: SubscriptionId, topic: str, selector: str, now: Micros) -> None:
+        """The application subscribes; ``Live`` follows."""
+
+    @abstractmethod
+    def unsubscribe(self, subscription: SubscriptionId, now: Micros) -> None:
+        """The application has enough; nothing is delivered after this."""

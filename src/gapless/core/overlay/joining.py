@@ -1,0 +1,258 @@
+"""Joining the primary tree in two phases (003, 4.6 and algorithms 1 and 2).
+
+*Phase 1.* The joining node N asks a join point M. M adds the link N–M *marked*, makes it durable, and answers
+with the links within δ of itself. N makes them durable: it is ATTACHED.
+*Phase 2.* N sends ``Joined`` to every node within δ of M. Each forwards it away from N, waits until all
+behind it confirmed, makes the link valid and confirms. When N's own wave is complete it is VALID_JOINED: all
+nodes of its neighbourhood know it, and only now it accepts joins itself.
+
+Failures: a peer that fails drops out of the wave, and the active sessions that replace it are asked
+instead; a node that nobody can reach learns the link from its neighbours when it returns (every session
+begins with the links that the other end should know). Where we differ from X-D3-15: a node that failed in
+phase 1 starts again and may choose another join point, but an ATTACHED node stays with its join point, since
+some nodes may hold the link as valid already; if M is down, the wave goes round it like any message.
+A marked link whose wave does not complete is dropped after a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from gapless.core.effects import Effect, LinkAdded, LinkRemoved, Persist, Send
+from gapless.core.messages.overlay import (
+    Joined,
+    JoinedConfirmed,
+    JoinRefused,
+    JoinRequest,
+    PartialTopology,
+)
+from gapless.core.model import Incarnation, Link, Micros, NodeId, link
+from gapless.core.overlay.frontier import Frontier
+from gapless.core.overlay.sessions import Timing
+from gapless.core.overlay.topology import Topology
+
+
+class JoinState(StrEnum):
+    """Where a node stands on its way into the tree (003, figure 4)."""
+
+    DETACHED = "detached"
+    ATTACHED = "attached"
+    VALID_JOINED = "joined"
+
+
+JOIN_TRANSITIONS: dict[JoinState, tuple[JoinState, ...]] = {
+    JoinState.DETACHED: (JoinState.ATTACHED, JoinState.VALID_JOINED),
+    JoinState.ATTACHED: (JoinState.VALID_JOINED,),
+    JoinState.VALID_JOINED: (),
+}
+"""The first broker of a network is joined without asking anybody."""
+
+
+@dataclass(slots=True)
+class Wave:
+    """One ``Joined`` under way at this node: who sent it here, and whom it was sent on to."""
+
+    joined: Joined
+    senders: dict[NodeId, None] = field(default_factory=dict)
+    asked: dict[NodeId, bool] = field(default_factory=dict)  # peer -> has confirmed
+
+
+class Joining:
+    """Both sides of the join protocol at one node; a client only learns links."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        incarnation: Incarnation,
+        join_points: Sequence[NodeId],
+        timing: Timing,
+        out: list[Effect],
+    ) -> None:
+        self.state = JoinState.DETACHED
+        self._topology = topology
+        self._incarnation = incarnation
+        self._join_points = tuple(join_points)
+        self._timing = timing
+        self._out = out
+        self._asked: NodeId | None = None
+        self._ask_at: Micros | None = None
+        self._waves: dict[NodeId, Wave] = {}  # by joining node
+        self._completed: dict[NodeId, Incarnation] = {}
+        self._marked_at: dict[Link, Micros] = {}
+
+    @property
+    def wanted(self) -> Sequence[NodeId]:
+        """The join points to have a session with: all candidates, until one has answered."""
+        return self._join_points if self.state is JoinState.DETACHED else ()
+
+    # -- the joining node ----------------------------------------------------------------------------
+
+    def start(self, now: Micros) -> None:
+        """Begin, or go on where the last incarnation stopped."""
+        topology = self._topology
+        own = [link(topology.me, neighbour) for neighbour in topology.neighbours()]
+        self._marked_at = dict.fromkeys(topology.links(marked=True), now)
+        if any(topology.is_valid(each) for each in own) or not (own or self._join_points):
+            self._become(JoinState.VALID_JOINED)
+        elif own:
+            self._attach(topology.neighbours()[0])
+
+    def _become(self, state: JoinState) -> None:
+        assert state in JOIN_TRANSITIONS[self.state], f"{self.state} to {state} is not in figure 4"
+        self.state = state
+
+    def _attach(self, join_point: NodeId) -> None:
+        self._become(JoinState.ATTACHED)
+        me = self._topology.me
+        self._waves[me] = Wave(Joined(me, join_point, self._incarnation))
+
+    def _ask(self, established: Container[NodeId]) -> None:
+        """Ask the first join point that can be reached; one at a time."""
+        self._ask_at = None
+        self._asked = next((peer for peer in self._join_points if peer in established), None)
+        if self._asked is not None:
+            self._out.append(Send(self._asked, JoinRequest(self._topology.me)))
+
+    def on_refused(self, peer: NodeId, now: Micros) -> None:
+        """The join point is not joined itself: ask again after a pause, another one if there is one."""
+        if self.state is JoinState.DETACHED and peer == self._asked:
+            at = self._join_points.index(peer) + 1
+            self._join_points = self._join_points[at:] + self._join_points[:at]
+            self._asked = None
+            self._ask_at = now + self._timing.redial_first
+
+    def on_partial(self, peer: NodeId, message: PartialTopology, now: Micros) -> None:
+        """End of phase 1: TOP_N is what the join point told."""
+        if self.state is JoinState.DETACHED and peer == self._asked:
+            self.learn(message.valid, message.marked, now)
+            self._attach(peer)
+
+    # -- the join point and everybody near it ----------------------------------------------------------
+
+    def on_request(self, peer: NodeId, request: JoinRequest, now: Micros) -> None:
+        """Phase 1 at the join point."""
+        topology, own = self._topology, link(self._topology.me, request.node)
+        if self.state is not JoinState.VALID_JOINED:
+            self._out.append(Send(peer, JoinRefused(f"{topology.me} has not joined the network itself")))
+            return
+        if request.node in topology and request.node not in topology.neighbours():
+            self._out.append(Send(peer, JoinRefused(f"{request.node} is in the network already")))
+            return
+        self.learn((), (own,), now)
+        valid, marked = topology.links_within(topology.me, topology.delta)
+        if own not in valid and own not in marked:  # δ = 0: PAR_TOP lacks the node's own link (X-D3-06)
+            marked.append(own)
+        self._out.append(Send(peer, PartialTopology(tuple(valid), tuple(marked))))
+
+    def on_joined(self, peer: NodeId, joined: Joined, now: Micros) -> None:
+        """Phase 2 at a node within δ of the join point (003, algorithm 1)."""
+        if self._completed.get(joined.node) == joined.incarnation:
+            self._out.append(Send(peer, JoinedConfirmed(joined.node, joined.incarnation)))
+            return
+        self.learn((), (joined.link,), now)
+        wave = self._waves.get(joined.node)
+        if wave is None or wave.joined != joined:
+            wave = self._waves[joined.node] = Wave(joined)
+        wave.senders[peer] = None
+
+    def on_confirmed(self, peer: NodeId, message: JoinedConfirmed) -> None:
+        """A branch of a wave is complete."""
+        wave = self._waves.get(message.node)
+        if wave is not None and wave.joined.incarnation == message.incarnation and peer in wave.asked:
+            wave.asked[peer] = True
+
+    def session_down(self, peer: NodeId) -> None:
+        """A wave must ask again what it asked on this session; a join that failed in phase 1 is off."""
+        for wave in self._waves.values():
+            wave.asked.pop(peer, None)
+        if peer == self._asked and self.state is JoinState.DETACHED:
+            self._asked = None
+        pending = link(self._topology.me, peer)
+        if self.state is JoinState.VALID_JOINED and pending in self._marked_at:
+            self._drop_if_idle(pending)
+
+    def advance(self, frontier: Frontier, established: Container[NodeId], now: Micros) -> None:
+        """Ask whoever is nearest now in each branch of each wave; end the waves that wait for nobody."""
+        if (
+            self.state is JoinState.DETACHED
+            and self._asked is None
+            and (self._ask_at is None or now >= self._ask_at)
+        ):
+            self._ask(established)
+        for wave in list(self._waves.values()):
+            if self._ask_branches(wave, frontier):
+                self._complete(wave, now)
+        for each, since in list(self._marked_at.items()):
+            if since + self._timing.give_up_join_after <= now:
+                self._drop_if_idle(each)
+
+    def _branches(self, joined: Joined) -> set[NodeId]:
+        """The directions in which RCPT^J lies: the nodes within δ of the join point, behind this one as
+        seen from the joining node (X-D3-05), which is no recipient itself."""
+        topology = self._topology
+        near = topology.ball(joined.join_point, topology.delta)
+        branches = {topology.direction(node) for node in near if node in topology and node != topology.me}
+        if joined.node in topology and joined.node != topology.me:
+            branches.discard(topology.direction(joined.node))
+        return branches
+
+    def _ask_branches(self, wave: Wave, frontier: Frontier) -> bool:
+        """Each branch is asked through its nearest established node; True when all have confirmed.
+
+        The recipients are computed anew each time, so a node that joins meanwhile is asked too
+        (003, lemma 6). The joining node itself must have asked somebody.
+        """
+        topology, branches = self._topology, self._branches(wave.joined)
+        peers = [peer for peer in frontier.active if topology.direction(peer) in branches]
+        wave.asked = {peer: confirmed for peer, confirmed in wave.asked.items() if peer in peers}
+        for peer in peers:
+            if peer not in wave.asked:
+                wave.asked[peer] = False
+                self._out.append(Send(peer, wave.joined))
+        if any(topology.direction(node) in branches for node in frontier.untried):
+            return False
+        return all(wave.asked.values()) and (bool(peers) or wave.joined.node != topology.me)
+
+    def _complete(self, wave: Wave, now: Micros) -> None:
+        joined = wave.joined
+        del self._waves[joined.node]
+        self._completed[joined.node] = joined.incarnation
+        self.learn((joined.link,), (), now)
+        confirmation = JoinedConfirmed(joined.node, joined.incarnation)
+        self._out += [Send(sender, confirmation) for sender in wave.senders]
+        if joined.node == self._topology.me and self.state is JoinState.ATTACHED:
+            self._become(JoinState.VALID_JOINED)
+
+    # -- links -----------------------------------------------------------------------------------------
+
+    def learn(self, valid: Iterable[Link], marked: Iterable[Link], now: Micros) -> list[Link]:
+        """Take links into the topology and make the news durable; return the news that are valid."""
+        news = self._topology.add(valid)
+        pending = self._topology.add(marked, marked=True)
+        self._marked_at |= dict.fromkeys(pending, now)
+        for each in news:
+            self._marked_at.pop(each, None)
+        self._out += [Persist(LinkAdded(each)) for each in news]
+        self._out += [Persist(LinkAdded(each, marked=True)) for each in pending]
+        return news
+
+    def _drop_if_idle(self, marked: Link) -> None:
+        """Forget a join that never completed, unless its wave is passing just now or it is my own."""
+        if any(node in self._waves for node in marked) or self.state is not JoinState.VALID_JOINED:
+            return
+        del self._marked_at[marked]
+        self._topology.remove(marked)
+        self._out.append(Persist(LinkRemoved(marked)))
+
+    def wake_at(self) -> Micros | None:
+        """When to ask again, or to give up a marked link."""
+        moments = [
+            since + self._timing.give_up_join_after
+            for each, since in self._marked_at.items()
+            if not any(node in self._waves for node in each)
+        ]
+        if self._ask_at is not None:
+            moments.append(self._ask_at)
+        return min(moments, default=None)

@@ -1,0 +1,258 @@
+"""The overlay of one node: its neighbourhood, its sessions, its frontier, its state.
+
+Brokers and clients use the same class. A broker joins the tree; a client hangs on its home broker by a
+link that only it knows, and learns the links near its home, so that it can attach to its home's
+neighbours when the home fails (design: a client is a leaf). Brokers never dial clients and never walk
+through them.
+
+What the overlay promises to the orders above it, after every input: ``active`` holds the nearest
+established session of every branch (P0-14), and each change of it was told before anything else is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from random import Random
+
+from gapless.core.effects import (
+    Disconnect,
+    Effect,
+    IncarnationStarted,
+    LinkAdded,
+    LinkRemoved,
+    Persist,
+    Record,
+    Send,
+)
+from gapless.core.messages import (
+    Joined,
+    JoinedConfirmed,
+    JoinRefused,
+    JoinRequest,
+    Neighbourhood,
+    OverlayMessage,
+    PartialTopology,
+    Ping,
+    Status,
+)
+from gapless.core.messages.overlay import NodeState
+from gapless.core.model import Identity, Link, Micros, NodeId, Path, link
+from gapless.core.overlay.frontier import Frontier, walk
+from gapless.core.overlay.joining import Joining, JoinState
+from gapless.core.overlay.sessions import Sessions, Timing
+from gapless.core.overlay.topology import Topology
+
+STATE_TRANSITIONS: dict[NodeState, tuple[NodeState, ...]] = {
+    NodeState.FAILED: (NodeState.OPERATIONAL, NodeState.RECOVERING),
+    NodeState.RECOVERING: (NodeState.OPERATIONAL,),
+    NodeState.OPERATIONAL: (),
+}
+"""003, figure 2. A crash leads to FAILED from anywhere; a new incarnation begins there."""
+
+
+class Overlay:
+    """Where this node is in the network, and through whom it reaches the rest of it."""
+
+    def __init__(
+        self,
+        node: NodeId,
+        *,
+        delta: int,
+        home: NodeId | None,
+        join_points: Sequence[NodeId],
+        timing: Timing,
+        records: Iterable[Record],
+        rng: Random,
+        out: list[Effect],
+    ) -> None:
+        self.topology = Topology(node, delta)
+        self.state = NodeState.FAILED
+        self.frontier = Frontier()
+        self._out = out
+        last_incarnation = self._recover(records)
+        self.identity = Identity(node, last_incarnation + 1, home)
+        if home is not None:
+            self.topology.add([link(node, home)])
+        self.sessions = Sessions(timing, rng, out)
+        self.joining = Joining(self.topology, self.identity.incarnation, join_points, timing, out)
+        self._synced: dict[NodeId, None] = {}  # peers whose links have arrived in this session
+
+    def _recover(self, records: Iterable[Record]) -> int:
+        """The neighbourhood and the number of the last incarnation, from stable storage (P0-91)."""
+        incarnation = 0
+        links: dict[Link, bool] = {}
+        for record in records:
+            match record:
+                case IncarnationStarted(incarnation=incarnation):
+                    pass
+                case LinkAdded(link=added, marked=marked):
+                    links[added] = marked
+                case LinkRemoved(link=gone):
+                    links.pop(gone, None)
+        self.topology.add(each for each, marked in links.items() if not marked)
+        self.topology.add((each for each, marked in links.items() if marked), marked=True)
+        return incarnation
+
+    def start(self, now: Micros) -> None:
+        """Begin this incarnation: durable before the first message of it leaves."""
+        self._out.append(Persist(IncarnationStarted(self.identity.incarnation)))
+        self.joining.start(now)
+        returning = self.identity.incarnation > 1 and bool(self.topology.neighbours())
+        self._become(NodeState.RECOVERING if returning else NodeState.OPERATIONAL)
+        self.refresh(now)
+
+    def _become(self, state: NodeState) -> None:
+        assert state in STATE_TRANSITIONS[self.state], f"{self.state} to {state} is not in figure 2"
+        self.state = state
+
+    # -- inputs ----------------------------------------------------------------------------------------
+
+    def session_up(self, identity: Identity, dialed: bool, now: Micros) -> bool:
+        """A new session; False when the peer has no business here and was sent away."""
+        peer = identity.node
+        if identity.home is not None and (identity.home not in self.topology or self.is_leaf):
+            self._out.append(Disconnect(peer, f"the client's home {identity.home} is not near this broker"))
+            return False
+        self.sessions.opened(identity, dialed, now)
+        valid, marked = self._links_for(identity)
+        self._out.append(Send(peer, Neighbourhood(tuple(valid), tuple(marked), self.state)))
+        return True
+
+    def _links_for(self, identity: Identity) -> tuple[list[Link], list[Link]]:
+        if self.is_leaf:
+            return [], []
+        if identity.home is not None:  # the client is one link farther out than its home
+            return self.topology.links_within(identity.home, self.topology.delta)
+        if identity.node not in self.topology:
+            return [], []
+        return self.topology.links_within(identity.node, self.topology.radius)
+
+    def session_down(self, peer: NodeId, now: Micros) -> None:
+        """A session is gone, whoever ended it."""
+        self._synced.pop(peer, None)
+        self.sessions.lost(peer, now)
+        self.joining.session_down(peer)
+
+    def message(self, peer: NodeId, message: OverlayMessage, now: Micros) -> None:
+        """Handle an overlay message."""
+        match message:
+            case Ping():
+                pass
+            case Neighbourhood():
+                self._on_neighbourhood(peer, message, now)
+            case Status(state=state):
+                self.sessions.up[peer].state = state
+            case JoinRequest():
+                self.joining.on_request(peer, message, now)
+            case JoinRefused():
+                self.joining.on_refused(peer, now)
+            case PartialTopology():
+                self.joining.on_partial(peer, message, now)
+            case Joined():
+                self.joining.on_joined(peer, message, now)
+            case JoinedConfirmed():
+                self.joining.on_confirmed(peer, message)
+
+    def _on_neighbourhood(self, peer: NodeId, message: Neighbourhood, now: Micros) -> None:
+        """Learn what was missed; pass news on, so that they reach those behind this node as well."""
+        session = self.sessions.up[peer]
+        session.state = message.state
+        self._synced[peer] = None
+        if session.identity.is_leaf:
+            return
+        news = self.joining.learn(message.valid, message.marked, now)
+        if news and not self.is_leaf:
+            for other, other_session in self.sessions.up.items():
+                if other != peer and other in self._synced:
+                    valid = set(self._links_for(other_session.identity)[0])
+                    told = tuple(each for each in news if each in valid)
+                    if told:
+                        self._out.append(Send(other, Neighbourhood(told, (), self.state)))
+
+    def deadline(self, now: Micros) -> list[NodeId]:
+        """Do what is due; return the peers whose sessions ended by it (suspected or retired)."""
+        suspected = self.sessions.ping(now)
+        for peer in suspected:
+            self.suspect(peer, now)
+        retired = self.sessions.retire(now)
+        for peer in retired:
+            self._synced.pop(peer, None)
+            self.joining.session_down(peer)
+        return suspected + retired
+
+    def suspect(self, peer: NodeId, now: Micros) -> None:
+        """The failure detector's verdict: treat the peer as failed."""
+        self.sessions.close(peer, "suspected: silent for too long", now)
+        self.session_down(peer, now)
+
+    def refresh(self, now: Micros) -> tuple[list[NodeId], list[NodeId]]:
+        """Walk again, dial who is wanted, move the waves on; return the sessions that became active and
+        those that are so no longer."""
+        before = self.frontier.active
+        self.frontier = walk(self.topology, self.sessions.up, self.sessions.failed)
+        joining = self.joining
+        self.sessions.want(
+            [*self.frontier.wanted, *joining.wanted], [*self.frontier.active, *joining.wanted], now
+        )
+        joining.advance(self.frontier, self.sessions.up, now)
+        active = self.frontier.active
+        return [peer for peer in active if peer not in before], [
+            peer for peer in before if peer not in active
+        ]
+
+    def maybe_operational(self) -> None:
+        """End of recovery: every branch was tried, and each active peer told what it knows."""
+        if self.state is NodeState.RECOVERING and self.settled:
+            self._become(NodeState.OPERATIONAL)
+            self._out += [Send(peer, Status(self.state)) for peer in self.sessions.up]
+
+    # -- questions of the orders ------------------------------------------------------------------------
+
+    @property
+    def me(self) -> NodeId:
+        """The name of this node."""
+        return self.identity.node
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether this node is a client."""
+        return self.identity.is_leaf
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether this node is a full member of the network."""
+        return self.joining.state is JoinState.VALID_JOINED
+
+    @property
+    def settled(self) -> bool:
+        """Whether this node knows all that its reachable neighbours could tell it."""
+        active = self.frontier.active
+        return not self.frontier.untried and bool(active) and all(peer in self._synced for peer in active)
+
+    def leaves(self) -> list[NodeId]:
+        """The clients that have a session with this node."""
+        return [peer for peer, session in self.sessions.up.items() if session.identity.is_leaf]
+
+    def direction(self, peer: NodeId) -> NodeId | None:
+        """The neighbour in the tree behind which the peer lies; a client lies in no direction."""
+        return self.topology.direction(peer) if peer in self.topology else None
+
+    def next_hop(self, path: Path) -> NodeId | None:
+        """The nearest node with a session on a path that leads to a destination (nearest node last)."""
+        up = self.sessions.up
+        for node in reversed(path):
+            if node in up:
+                return node
+        return None
+
+    def extended(self, path: Path, peer: NodeId) -> Path:
+        """The path that the peer should use towards the same destination: this node and, when the
+        session bypasses some, the nodes between are appended; the oldest are dropped."""
+        between = self.topology.path(peer)[:-1] if peer in self.topology else [self.me]
+        limit = 3 * self.topology.delta + 1
+        return (*path, *between)[-max(limit, 1) :]
+
+    def wake_at(self) -> Micros | None:
+        """The earliest deadline of the overlay."""
+        moments = [m for m in (self.sessions.wake_at(), self.joining.wake_at()) if m is not None]
+        return min(moments, default=None)

@@ -1,0 +1,159 @@
+"""What a node knows of the primary tree: every link whose two ends lie within δ+1 of it (003, equation 1).
+
+Links are *valid*, or *marked* while the join that makes them is in progress (003, 4.1). All answers are
+seen from the node itself: how far, by which path, what lies behind. The tree has no cycles, so a path is
+unique and any link that would close one is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gapless.core.model import Link, NodeId, link
+
+
+class Topology:
+    """The part of the primary tree within δ+1 of ``me``."""
+
+    def __init__(self, me: NodeId, delta: int) -> None:
+        self.me = me
+        self.delta = delta
+        self.radius = delta + 1  # Δ of paper 000
+        self._adjacent: dict[NodeId, dict[NodeId, bool]] = {me: {}}  # node -> neighbour -> marked
+        self._depth: dict[NodeId, int] = {me: 0}
+        self._toward: dict[NodeId, NodeId] = {}  # node -> its neighbour that is nearer to me
+        self._direction: dict[NodeId, NodeId] = {}  # node -> my neighbour on the way to it
+
+    # -- changing it ---------------------------------------------------------------------------------
+
+    def add(self, links: Iterable[Link], *, marked: bool = False) -> list[Link]:
+        """Add links and return those that are news; a valid link replaces its marked copy.
+
+        Links that lie outside the neighbourhood are left out. The order in which links come does not
+        matter: each is kept once a link before it has brought one of its ends into view.
+        """
+        waiting = sorted(set(links))
+        news: list[Link] = []
+        progress = True
+        while progress:
+            progress = False
+            for candidate in list(waiting):
+                if candidate[0] in self._depth or candidate[1] in self._depth:
+                    waiting.remove(candidate)
+                    progress = True
+                    if self._add_one(candidate, marked):
+                        news.append(candidate)
+        return news
+
+    def _add_one(self, candidate: Link, marked: bool) -> bool:
+        a, b = candidate
+        if b in self._adjacent.get(a, {}):
+            was_marked = self._adjacent[a][b]
+            if marked or not was_marked:
+                return False
+        elif a in self._depth and b in self._depth:
+            raise ValueError(f"the link {a}–{b} would close a cycle in the primary tree")
+        else:
+            near, far = (a, b) if a in self._depth else (b, a)
+            if self._depth[near] + 1 > self.radius:
+                return False
+            self._depth[far] = self._depth[near] + 1
+            self._toward[far] = near
+            self._direction[far] = self._direction.get(near, far)
+        self._adjacent.setdefault(a, {})[b] = marked
+        self._adjacent.setdefault(b, {})[a] = marked
+        return True
+
+    def remove(self, gone: Link) -> None:
+        """Forget a link and everything that was known only behind it."""
+        a, b = gone
+        if b not in self._adjacent.get(a, {}):
+            return
+        far = b if self._toward.get(b) == a else a
+        for node in [far, *self.behind(far)]:
+            for neighbour in self._adjacent.pop(node):
+                self._adjacent.get(neighbour, {}).pop(node, None)
+            del self._depth[node], self._toward[node], self._direction[node]
+
+    # -- asking it -----------------------------------------------------------------------------------
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._depth
+
+    def nodes(self) -> list[NodeId]:
+        """All known nodes, this one included, nearest first and then by name."""
+        return sorted(self._depth, key=lambda node: (self._depth[node], node))
+
+    def links(self, *, marked: bool | None = None) -> list[Link]:
+        """All known links; only the valid or only the marked ones when asked."""
+        return sorted(
+            (a, b)
+            for a, neighbours in self._adjacent.items()
+            for b, is_marked in neighbours.items()
+            if a < b and (marked is None or marked == is_marked)
+        )
+
+    def is_marked(self, candidate: Link) -> bool:
+        """Whether the link is known and its join is still in progress."""
+        return self._adjacent.get(candidate[0], {}).get(candidate[1], False)
+
+    def is_valid(self, candidate: Link) -> bool:
+        """Whether the link is known and its join is complete."""
+        return not self._adjacent.get(candidate[0], {}).get(candidate[1], True)
+
+    def distance(self, node: NodeId) -> int:
+        """Number of links between the node and me."""
+        return self._depth[node]
+
+    def neighbours(self, node: NodeId | None = None) -> list[NodeId]:
+        """The neighbours of a node in the tree (mine by default), by name."""
+        return sorted(self._adjacent.get(self.me if node is None else node, ()))
+
+    def children(self, node: NodeId) -> list[NodeId]:
+        """The neighbours of a node that are farther from me, by name."""
+        nearer = self._toward.get(node)
+        return sorted(neighbour for neighbour in self._adjacent[node] if neighbour != nearer)
+
+    def behind(self, node: NodeId) -> Iterator[NodeId]:
+        """All known nodes whose path from me leads through the node."""
+        for child in self.children(node):
+            yield child
+            yield from self.behind(child)
+
+    def path(self, node: NodeId) -> list[NodeId]:
+        """The primary path from me to the node, both ends included."""
+        steps = [node]
+        while steps[-1] != self.me:
+            steps.append(self._toward[steps[-1]])
+        return steps[::-1]
+
+    def direction(self, node: NodeId) -> NodeId:
+        """My neighbour on the way to the node."""
+        return self._direction[node]
+
+    def ball(self, centre: NodeId, radius: int) -> dict[NodeId, int]:
+        """The known nodes within ``radius`` of the centre, with their distance from it."""
+        found = {centre: 0}
+        frontier = [centre]
+        for depth in range(1, radius + 1):
+            frontier = [
+                neighbour
+                for node in frontier
+                for neighbour in self._adjacent.get(node, ())
+                if neighbour not in found and found.setdefault(neighbour, depth)
+            ]
+        return found
+
+    def links_within(self, centre: NodeId, radius: int) -> tuple[list[Link], list[Link]]:
+        """The valid and the marked links whose two ends lie within ``radius`` of the centre.
+
+        This is what one node tells another about its neighbourhood: PAR_TOP of 003.
+        """
+        inside = self.ball(centre, radius)
+        valid: list[Link] = []
+        marked: list[Link] = []
+        for a in inside:
+            for b, is_marked in self._adjacent.get(a, {}).items():
+                if a < b and b in inside:
+                    (marked if is_marked else valid).append(link(a, b))
+        return sorted(valid), sorted(marked)

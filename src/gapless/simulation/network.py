@@ -1,0 +1,275 @@
+"""The simulated network: FIFO sessions with latency, links that are cut, slow or broken.
+
+A link is a pair of nodes; every pair can talk, as over IP, and each direction of a pair can be cut by itself.
+A cut link is an infinitely slow one (P0-06): what was sent stays in the session and arrives after the cut is
+healed, unless the session was closed meanwhile. So a short cut delays and a long one, through the failure
+detector, ends sessions; nothing is lost inside a session that lives (P0-09).
+
+Set-up, collisions of two dials, replacement of an old session and the reset of a stale one follow what
+:mod:`gapless.core.events` asks of a driver.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Protocol
+
+from gapless.core.effects import Send
+from gapless.core.events import ConnectFailed, Input, MessageReceived, SessionDown, SessionUp
+from gapless.core.messages import Message, Ping
+from gapless.core.model import MILLISECOND, SECOND, Identity, Micros, NodeId
+
+DIAL_TIMEOUT: Micros = 1 * SECOND
+
+
+class Host(Protocol):
+    """A node as the network sees it."""
+
+    name: NodeId
+    connections: dict[NodeId, Connection]
+    dials: dict[NodeId, Dial]
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the node runs."""
+
+    @property
+    def identity(self) -> Identity:
+        """What the node says of itself."""
+
+    def receive(self, each: Input) -> None:
+        """Hand the node its next input."""
+
+
+class Clock(Protocol):
+    """Virtual time, and a way to be called later."""
+
+    now: Micros
+
+    def at(self, moment: Micros, call: Callable[[Any], None], argument: Any) -> None:
+        """Call back at the moment."""
+
+
+@dataclass(slots=True, eq=False)
+class Dial:
+    """An attempt to open a session."""
+
+    dialer: NodeId
+    target: NodeId
+
+
+class Channel:
+    """One direction of a session."""
+
+    __slots__ = ("arrived_last", "connection", "free_at", "low", "normal", "source", "stalled", "target")
+
+    def __init__(self, connection: Connection, source: NodeId, target: NodeId) -> None:
+        self.connection = connection
+        self.source = source
+        self.target = target
+        self.arrived_last: Micros = 0
+        self.free_at: Micros = 0  # when the sender's line is free again, on a link with limited rate
+        self.normal: deque[Message] = deque()
+        self.low: deque[Message] = deque()
+        self.stalled: deque[Message | None] = deque()  # what a cut holds up; None is the end of the session
+
+
+class Connection:
+    """A session of two nodes, as the wire sees it."""
+
+    __slots__ = ("channels",)
+
+    def __init__(self, dialer: NodeId, target: NodeId) -> None:
+        self.channels = {dialer: Channel(self, dialer, target), target: Channel(self, target, dialer)}
+
+
+@dataclass(slots=True)
+class Latency:
+    """How long a message takes: most take about ``typical``, a few in a hundred much longer."""
+
+    typical: Micros = 5 * MILLISECOND
+    tail_chance: float = 0.02
+
+    def draw(self, rng: Random) -> Micros:
+        """A latency of one message."""
+        factor = 0.5 + rng.random()
+        if rng.random() < self.tail_chance:
+            factor *= 4 + 8 * rng.random()
+        return int(self.typical * factor) + 1
+
+
+class Network:
+    """All links and sessions of a world."""
+
+    def __init__(self, clock: Clock, hosts: dict[NodeId, Host], latency: Latency, rng: Random) -> None:
+        self.cut: dict[tuple[NodeId, NodeId], None] = {}
+        self.slowness: dict[tuple[NodeId, NodeId], int] = {}
+        self.us_per_message: dict[tuple[NodeId, NodeId], Micros] = {}
+        self.messages = 0
+        self.useful_at: Micros = 0  # when something other than a sign of life was sent last
+        self.tap: Callable[[NodeId, NodeId, Message], None] | None = None
+        self._clock = clock
+        self._hosts = hosts
+        self._latency = latency
+        self._rng = rng
+
+    # -- faults ----------------------------------------------------------------------------------------
+
+    def cut_link(self, source: NodeId, target: NodeId) -> None:
+        """Stop the direction from source to target."""
+        self.cut[source, target] = None
+
+    def heal_link(self, source: NodeId, target: NodeId) -> None:
+        """Let the direction go again; what waited in the session arrives, in order."""
+        self.cut.pop((source, target), None)
+        connection = self._hosts[source].connections.get(target)
+        if connection is None:
+            connection = self._hosts[target].connections.get(source)
+        if connection is not None:
+            channel = connection.channels[source]
+            waiting, channel.stalled = channel.stalled, deque()
+            for item in waiting:
+                self._transmit(channel, item)
+
+    def break_session(self, source: NodeId, target: NodeId) -> None:
+        """Lose a message inside the session: nothing later may ever arrive on it (P0-09)."""
+        channel = self._hosts[source].connections[target].channels[source]
+        channel.arrived_last = 1 << 62
+
+    # -- opening ---------------------------------------------------------------------------------------
+
+    def dial(self, dialer: NodeId, target: NodeId) -> None:
+        """Try to open a session; the dialer hears of the outcome in any case."""
+        dial = Dial(dialer, target)
+        self._hosts[dialer].dials[target] = dial
+        self._clock.at(self._clock.now + self._delay(dialer, target), self._dial_arrives, dial)
+
+    def _dial_arrives(self, dial: Dial) -> None:
+        dialer, target = self._hosts[dial.dialer], self._hosts[dial.target]
+        if (dial.dialer, dial.target) in self.cut or (dial.target, dial.dialer) in self.cut:
+            self._clock.at(self._clock.now + DIAL_TIMEOUT, self._dial_fails, dial)
+            return
+        collision = dial.dialer in target.dials and target.name < dial.dialer
+        if not target.is_up or collision:
+            back = self._clock.now + self._delay(dial.target, dial.dialer)
+            self._clock.at(back, self._dial_fails, dial)
+            return
+        if dialer.dials.get(dial.target) is not dial:
+            return  # given up meanwhile
+        target.dials.pop(dial.dialer, None)
+        if target.connections.pop(dial.dialer, None) is not None:
+            target.receive(SessionDown(dial.dialer, "replaced by a new session"))
+        connection = Connection(dial.dialer, dial.target)
+        target.connections[dial.dialer] = connection
+        channel = connection.channels[dial.target]
+        channel.arrived_last = self._clock.now + self._delay(dial.target, dial.dialer)
+        self._clock.at(channel.arrived_last, self._dial_succeeds, (dial, connection))
+        target.receive(SessionUp(dialer.identity, dialed=False))
+
+    def _dial_succeeds(self, outcome: tuple[Dial, Connection]) -> None:
+        dial, connection = outcome
+        dialer, target = self._hosts[dial.dialer], self._hosts[dial.target]
+        if dialer.dials.get(dial.target) is not dial or not target.is_up:
+            if target.connections.get(dial.dialer) is connection:
+                self._reset(target, dial.dialer)
+            self._dial_fails(dial)
+            return
+        del dialer.dials[dial.target]
+        dialer.connections[dial.target] = connection
+        dialer.receive(SessionUp(target.identity, dialed=True))
+
+    def _dial_fails(self, dial: Dial) -> None:
+        dialer = self._hosts[dial.dialer]
+        if dialer.dials.get(dial.target) is dial:
+            del dialer.dials[dial.target]
+            dialer.receive(ConnectFailed(dial.target))
+
+    # -- carrying --------------------------------------------------------------------------------------
+
+    def send(self, source: NodeId, effect: Send) -> None:
+        """Put a message into the session with the peer, if there is one."""
+        connection = self._hosts[source].connections.get(effect.peer)
+        if connection is None:
+            return
+        message = effect.message
+        self.messages += 1
+        if type(message) is not Ping:
+            self.useful_at = self._clock.now
+        if self.tap is not None:
+            self.tap(source, effect.peer, message)
+        channel = connection.channels[source]
+        rate = self.us_per_message.get((source, effect.peer), 0) if self.us_per_message else 0
+        if rate == 0:
+            self._transmit(channel, message)
+            return
+        (channel.low if effect.low else channel.normal).append(message)
+        if channel.free_at <= self._clock.now:
+            channel.free_at = self._clock.now
+            self._next_on_line(channel)
+
+    def _next_on_line(self, channel: Channel) -> None:
+        """On a link of limited rate: take the next message, a normal one if there is any (D3-10)."""
+        if channel.free_at > self._clock.now or not (channel.normal or channel.low):
+            return
+        self._transmit(channel, (channel.normal or channel.low).popleft())
+        channel.free_at = self._clock.now + self.us_per_message.get((channel.source, channel.target), 0)
+        self._clock.at(channel.free_at, self._next_on_line, channel)
+
+    def _transmit(self, channel: Channel, item: Message | None) -> None:
+        arrival = self._clock.now + self._delay(channel.source, channel.target)
+        if arrival <= channel.arrived_last:
+            arrival = channel.arrived_last + 1
+        channel.arrived_last = arrival
+        self._clock.at(arrival, self._arrives, (channel, item))
+
+    def _arrives(self, arrival: tuple[Channel, Message | None]) -> None:
+        channel, item = arrival
+        if (channel.source, channel.target) in self.cut or channel.stalled:
+            channel.stalled.append(item)
+            return
+        target = self._hosts[channel.target]
+        if target.connections.get(channel.source) is not channel.connection:
+            self._stale(channel)
+        elif item is None:
+            del target.connections[channel.source]
+            target.receive(SessionDown(channel.source, "closed by the peer"))
+        else:
+            target.receive(MessageReceived(channel.source, item))
+
+    def _stale(self, channel: Channel) -> None:
+        """The target no longer has this session: a reset goes back, as TCP does."""
+        source = self._hosts[channel.source]
+        if source.connections.get(channel.target) is channel.connection:
+            back = channel.connection.channels[channel.target]
+            self._transmit(back, None)
+
+    def _reset(self, host: Host, peer: NodeId) -> None:
+        del host.connections[peer]
+        if host.is_up:
+            host.receive(SessionDown(peer, "reset"))
+
+    # -- closing ---------------------------------------------------------------------------------------
+
+    def close(self, source: NodeId, peer: NodeId) -> None:
+        """End the session after what was sent on it."""
+        connection = self._hosts[source].connections.pop(peer, None)
+        if connection is not None:
+            self._transmit(connection.channels[source], None)
+
+    def crashed(self, name: NodeId, *, silently: bool) -> None:
+        """The node is gone. Its operating system may still close its sessions, or nothing does."""
+        host = self._hosts[name]
+        host.dials.clear()
+        for peer, connection in list(host.connections.items()):
+            del host.connections[peer]
+            if not silently:
+                self._transmit(connection.channels[name], None)
+
+    def _delay(self, source: NodeId, target: NodeId) -> Micros:
+        delay = self._latency.draw(self._rng)
+        if self.slowness:
+            delay *= self.slowness.get((source, target), 1)
+        return delay

@@ -1,0 +1,159 @@
+"""One simulated run: a tree, clients, faults, and the verdict of the checkers.
+
+Two phases. In the **safety** phase clients work while brokers crash and links break, and nothing wrong may
+happen. Then everything is healed, and in the **liveness** phase all that was promised must arrive. The checkers
+judge by the trace alone. A protocol is judged by what its topic promises; best effort promises nothing and
+is judged by the promise of publisher order, to show that the checkers notice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, Micros, OrderName, Topic
+from gapless.core.overlay.sessions import Timing
+from gapless.simulation import trace
+from gapless.simulation.checkers import Violation, check
+from gapless.simulation.faults import Faults, Window
+from gapless.simulation.network import Latency
+from gapless.simulation.trees import random_tree
+from gapless.simulation.workload import TOPIC, Plan, Workload
+from gapless.simulation.world import World
+
+WARM_UP: Micros = 2 * SECOND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a run is made of; with a seed it decides everything."""
+
+    order: OrderName = OrderName.BEST_EFFORT
+    repositories: int = 0
+    brokers: int = 15
+    fanout: int = 3
+    delta: int = 1
+    publishers: int = 4
+    subscribers: int = 6
+    events: int = 100
+    crashes: int = 0
+    cuts: int = 0
+    max_down: int | None = None
+    beyond_delta: BeyondDelta = BeyondDelta.HOLD
+    latency_ms: float = 5.0
+
+    def __post_init__(self) -> None:
+        smallest = {"brokers": 1, "fanout": 1, "latency_ms": 0.01}
+        for each in fields(self):
+            value = getattr(self, each.name)
+            least = smallest.get(each.name, 0)
+            if isinstance(value, int | float) and value < least:
+                raise ValueError(f"{each.name.replace('_', '-')} must be at least {least}, not {value}")
+
+    @property
+    def budget(self) -> int:
+        """The most failures at a time: δ, unless said otherwise."""
+        return self.delta if self.max_down is None else self.max_down
+
+    def as_arguments(self) -> list[str]:
+        """The command-line options that differ from the defaults."""
+        arguments = []
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value != each.default and value is not None:
+                arguments += [f"--{each.name.replace('_', '-')}", str(value)]
+        return arguments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a run."""
+
+    seed: int
+    verdict: str
+    violations: list[dict[str, Any]]
+    published: int
+    delivered: int
+    faults: int
+    simulated_seconds: float
+    digest: str
+    messages: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every promise was kept."""
+        return self.verdict == "ok"
+
+
+def simulate(options: Options, seed: int) -> tuple[Outcome, trace.Trace]:
+    """Run once and judge."""
+    world = build(options, seed)
+    traffic = Plan(
+        publishers=options.publishers,
+        subscribers=options.subscribers,
+        events=options.events,
+        opens=WARM_UP,
+        closes=WARM_UP + _duration(options),
+    )
+    Workload(world, traffic)
+    faults = Faults(
+        world,
+        crashes=options.crashes,
+        cuts=options.cuts,
+        max_down=options.budget,
+        window=Window(traffic.opens, traffic.closes),
+    )
+    world.run(until=traffic.closes)
+    faults.heal_all()
+    world.settle()
+    return judge(world, options, faults.injected), world.trace
+
+
+def build(options: Options, seed: int) -> World:
+    """A world with its brokers, all of which have joined in an earlier life."""
+    topic = Topic(TOPIC, options.order, options.beyond_delta, options.repositories)
+    latency = Latency(int(options.latency_ms * MILLISECOND))
+    world = World(
+        seed=seed, delta=options.delta, latency=latency, timing=_timing(latency), topics={TOPIC: topic}
+    )
+    links = random_tree(options.brokers, options.fanout, world.random("tree"))
+    world.add_tree(links) if links else world.add_broker("b0")
+    return world
+
+
+def _timing(latency: Latency) -> Timing:
+    """Patience that grows with the latency, so that a slow network is not taken for a broken one."""
+    usual = Timing()
+    factor = max(1, -(-latency.typical // (5 * MILLISECOND)))
+    return replace(
+        usual, ping_every=usual.ping_every * factor, suspect_after=usual.suspect_after * factor
+    )
+
+
+def _duration(options: Options) -> Micros:
+    """Long enough for the faults one after the other, and for the events not to come all at once."""
+    faults = -(-(options.crashes + options.cuts) // max(options.budget, 1))
+    return max(3 * SECOND, 3 * SECOND * faults, options.events * 20 * MILLISECOND)
+
+
+def judge(world: World, options: Options, faults: int) -> Outcome:
+    """The verdict of the checkers on a finished run."""
+    promise = OrderName.PUBLISHER if options.order is OrderName.BEST_EFFORT else options.order
+    violations = check(world.trace, promise=promise, healed=True, durable=options.repositories > 0)
+    return Outcome(
+        seed=world.seed,
+        verdict="violated" if violations else "ok",
+        violations=[_as_json(each) for each in violations],
+        counts={str(kind): count for kind, count in violations.counts.items()},
+        published=sum(type(each) is trace.Publish for each in world.trace),
+        delivered=sum(type(each) is trace.Deliver for each in world.trace),
+        faults=faults,
+        simulated_seconds=world.now / SECOND,
+        digest=world.trace.digest(),
+        messages=world.network.messages,
+    )
+
+
+def _as_json(violation: Violation) -> dict[str, Any]:
+    return {name: value for name, value in asdict(violation).items() if value is not None}

@@ -1,0 +1,33 @@
+"""Primary trees for simulations and experiments."""
+
+from __future__ import annotations
+
+from random import Random
+
+from gapless.core.model import Link, link
+
+
+def kary_tree(brokers: int, fanout: int) -> list[Link]:
+    """A complete tree in which every inner broker has ``fanout`` children; the last level may be short."""
+    return [link(_name((i - 1) // fanout), _name(i)) for i in range(1, brokers)]
+
+
+def random_tree(brokers: int, fanout: int, rng: Random) -> list[Link]:
+    """Each broker joins at a random one that has fewer than ``fanout`` children."""
+    open_places = [0]
+    children = [0] * brokers
+    links = []
+    for i in range(1, brokers):
+        place = rng.randrange(len(open_places))
+        parent = open_places[place]
+        links.append(link(_name(parent), _name(i)))
+        children[parent] += 1
+        if children[parent] == fanout:
+            open_places[place] = open_places[-1]
+            open_places.pop()
+        open_places.append(i)
+    return links
+
+
+def _name(number: int) -> str:
+    return f"b{number}"

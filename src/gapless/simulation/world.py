@@ -1,0 +1,384 @@
+"""A seeded world: virtual time, nodes with stores, a network, and a trace of what clients see.
+
+The world drives the same state machines as the server does. One seed decides everything; no clock, no thread,
+no order of a set has any influence, so the same seed gives the same trace on every machine.
+
+A node handles its inputs in batches: while it is busy with one, further inputs wait and form the next. A
+crash can fall between the two halves of a batch (after its records were synced, before anything was sent),
+and loses everything but the synced store.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from gapless.core.broker import Broker
+from gapless.core.effects import (
+    Connect,
+    Deliver,
+    Disconnect,
+    Effect,
+    LinkAdded,
+    Live,
+    Persist,
+    Receipt,
+    Record,
+    Send,
+)
+from gapless.core.events import Input, PublishRequested, SubscribeRequested, UnsubscribeRequested
+from gapless.core.leaf import Leaf
+from gapless.core.messages.overlay import NodeState
+from gapless.core.model import MILLISECOND, SECOND, Event, Identity, Link, Micros, NodeId, Topic, link
+from gapless.core.node import NodeConfig
+from gapless.core.overlay.sessions import Timing
+from gapless.core.overlay.topology import Topology
+from gapless.simulation import trace
+from gapless.simulation.network import Connection, Dial, Latency, Network
+
+BUSY: Micros = 20
+"""How long a node works on one input."""
+
+
+@dataclass(slots=True, eq=False)
+class SimulatedHost:
+    """A machine that runs one node: the node itself is volatile, the store is not."""
+
+    world: World
+    name: NodeId
+    make: Callable[[list[Record]], Broker | Leaf]
+    store: list[Record] = field(default_factory=list)
+    node: Broker | Leaf | None = None
+    connections: dict[NodeId, Connection] = field(default_factory=dict)
+    dials: dict[NodeId, Dial] = field(default_factory=dict)
+    inbox: list[Input] = field(default_factory=list)
+    busy_until: Micros = 0
+    wake_at: Micros | None = None
+    scheduled: bool = False
+    crash_next: bool = False
+    """Crash between the two halves of the next batch."""
+    on_deliver: Callable[[str, Event], None] | None = None
+    """The application of a client: called for each delivered event."""
+    stepped: Callable[[Broker | Leaf], None] | None = None
+    """Called after each step; tests hang their invariants here."""
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the node runs."""
+        return self.node is not None
+
+    @property
+    def identity(self) -> Identity:
+        """What the node says of itself."""
+        assert self.node is not None, f"{self.name} is down"
+        return self.node.identity
+
+    def start(self) -> None:
+        """Make the node from its store and let it begin."""
+        assert self.node is None, f"{self.name} runs already"
+        self.node = self.make(list(self.store))
+        self._perform(self.node.start(self.world.now))
+        self._schedule_wake()
+
+    def crash(self, *, silently: bool = False) -> None:
+        """Lose everything but the store."""
+        self.node = None
+        self.inbox.clear()
+        self.crash_next = False
+        self.wake_at = None
+        self.world.network.crashed(self.name, silently=silently)
+
+    def receive(self, each: Input) -> None:
+        """Handle the input now, or after the batch that is being worked on."""
+        if self.node is None:
+            return
+        self.inbox.append(each)
+        if not self.scheduled:
+            if self.busy_until <= self.world.now:
+                self._step()
+            else:
+                self.scheduled = True
+                self.world.at(self.busy_until, self._work, None)
+
+    def _work(self, _: None) -> None:
+        self.scheduled = False
+        if self.node is not None:
+            self._step()
+
+    def _step(self) -> None:
+        assert self.node is not None
+        world = self.world
+        batch, self.inbox = self.inbox, []
+        self.busy_until = world.now + BUSY * max(len(batch), 1)
+        effects = self.node.step(batch, world.now)
+        self._perform(effects)
+        if self.node is not None:
+            if self.stepped is not None:
+                self.stepped(self.node)
+            self._schedule_wake()
+
+    def _schedule_wake(self) -> None:
+        assert self.node is not None
+        moment = self.node.wake_at()
+        if moment is not None and (self.wake_at is None or moment < self.wake_at):
+            self.wake_at = max(moment, self.world.now)
+            self.world.at(self.wake_at, self._wake, self.wake_at)
+
+    def _wake(self, moment: Micros) -> None:
+        if self.wake_at != moment or self.node is None:
+            return
+        self.wake_at = None
+        if not self.scheduled:
+            self._step()
+
+    def _perform(self, effects: list[Effect]) -> None:
+        """The ordering rule: all records are synced before anything else happens."""
+        world = self.world
+        self.store += [effect.record for effect in effects if type(effect) is Persist]
+        if self.crash_next:
+            world.crash(self.name)
+            return
+        for effect in effects:
+            match effect:
+                case Send():
+                    world.network.send(self.name, effect)
+                case Deliver():
+                    world.delivered(self, effect)
+                case Receipt(topic=topic, publisher=publisher, sequence=sequence):
+                    world.record(
+                        trace.Confirm(t=world.now, publisher=publisher, sequence=sequence, topic=topic)
+                    )
+                case Live(subscription=subscription, start=start, unreachable=unreachable):
+                    world.record(
+                        trace.Live(
+                            t=world.now, subscription=subscription, start=start.first, unreachable=unreachable
+                        )
+                    )
+                case Connect(peer=peer):
+                    world.network.dial(self.name, peer)
+                case Disconnect(peer=peer):
+                    world.network.close(self.name, peer)
+                case Persist():
+                    pass
+
+
+class World:
+    """Everything of one run."""
+
+    def __init__(
+        self,
+        *,
+        seed: int = 0,
+        delta: int = 1,
+        latency: Latency | None = None,
+        timing: Timing | None = None,
+        topics: Mapping[str, Topic] | None = None,
+    ) -> None:
+        self.seed = seed
+        self.delta = delta
+        self.now: Micros = 0
+        self.timing = timing or Timing()
+        self.topics = dict(topics or {})
+        self.hosts: dict[NodeId, SimulatedHost] = {}
+        self.homes: dict[NodeId, NodeId] = {}
+        self.trace = trace.Trace()
+        self.network = Network(self, self.hosts, latency or Latency(), self.random("network"))  # type: ignore[arg-type]
+        self._agenda: list[tuple[Micros, int, Callable[[Any], None], Any]] = []
+        self._count = 0
+        self._sequences: dict[tuple[str, str], int] = {}
+
+    def random(self, purpose: str) -> Random:
+        """A generator of its own for each purpose, so that one more draw here changes nothing there."""
+        return Random(f"{self.seed}/{purpose}")
+
+    # -- building --------------------------------------------------------------------------------------
+
+    def add_broker(
+        self, name: NodeId, *, join: tuple[NodeId, ...] = (), records: list[Record] | None = None
+    ) -> SimulatedHost:
+        """A broker that joins through others, or one that finds its neighbourhood in its store."""
+        config = NodeConfig(node=name, delta=self.delta, join_points=join, timing=self.timing)
+
+        def make(stored: list[Record]) -> Broker:
+            return Broker(config, stored, rng=self.random(f"broker {name}"))
+
+        host = self.hosts[name] = SimulatedHost(self, name, make, store=records or [])
+        host.start()
+        return host
+
+    def add_tree(self, links: list[Link]) -> None:
+        """Brokers that have joined in an earlier life: each starts with its neighbourhood in its store."""
+        names = sorted({name for each in links for name in each})
+        neighbourhoods = {name: neighbourhood(name, links, self.delta) for name in names}
+        for name in names:
+            self.add_broker(name, records=[LinkAdded(each) for each in neighbourhoods[name]])
+
+    def add_client(self, name: NodeId, home: NodeId) -> SimulatedHost:
+        """A client of the home broker."""
+        config = NodeConfig(node=name, delta=self.delta, home=home, timing=self.timing)
+
+        def make(stored: list[Record]) -> Leaf:
+            return Leaf(config, stored, topics=self.topics, rng=self.random(f"client {name}"))
+
+        host = self.hosts[name] = SimulatedHost(self, name, make)
+        self.homes[name] = home
+        host.start()
+        return host
+
+    def broker(self, name: NodeId) -> Broker:
+        """The running broker of that name."""
+        node = self.hosts[name].node
+        assert isinstance(node, Broker), f"{name} is no running broker"
+        return node
+
+    def brokers(self) -> list[NodeId]:
+        """The names of all brokers, running or not."""
+        return [name for name in self.hosts if name not in self.homes]
+
+    # -- time ------------------------------------------------------------------------------------------
+
+    def at(self, moment: Micros, call: Callable[[Any], None], argument: Any = None) -> None:
+        """Have it called at the moment; what is due at the same moment happens in the order of asking."""
+        self._count += 1
+        heapq.heappush(self._agenda, (moment, self._count, call, argument))
+
+    def run(self, *, until: Micros) -> None:
+        """Let time pass until the moment."""
+        agenda = self._agenda
+        while agenda and agenda[0][0] <= until:
+            moment, _, call, argument = heapq.heappop(agenda)
+            self.now = moment
+            call(argument)
+        self.now = max(self.now, until)
+
+    def run_for(self, span: Micros) -> None:
+        """Let some time pass."""
+        self.run(until=self.now + span)
+
+    def run_until(self, condition: Callable[[], bool], *, within: Micros = 60 * SECOND) -> None:
+        """Let time pass until the condition holds; it must within the span."""
+        limit = self.now + within
+        while not condition():
+            if self.now >= limit:
+                raise TimeoutError(f"not within {within / SECOND:g} simulated seconds")
+            self.run_for(10 * MILLISECOND)
+
+    def settle(self, *, quiet: Micros = 3 * SECOND, within: Micros = 120 * SECOND) -> bool:
+        """Let time pass until only signs of life are sent for a while; False when it never gets quiet."""
+        limit = self.now + within
+        while self.now < limit:
+            if self.now - self.network.useful_at >= quiet:
+                return True
+            self.run_for(quiet // 4)
+        return False
+
+    # -- faults ----------------------------------------------------------------------------------------
+
+    def crash(self, name: NodeId, *, silently: bool = False) -> None:
+        """Kill a node."""
+        self.hosts[name].crash(silently=silently)
+        self.record(trace.Crash(t=self.now, node=name))
+
+    def restart(self, name: NodeId) -> None:
+        """Start a killed node again, from its store."""
+        self.record(trace.Restart(t=self.now, node=name))
+        self.hosts[name].start()
+
+    def cut(self, a: NodeId, b: NodeId, *, one_way: bool = False) -> None:
+        """Cut the link between two nodes, or only its direction from a to b."""
+        self.network.cut_link(a, b)
+        if not one_way:
+            self.network.cut_link(b, a)
+        self.record(trace.Cut(t=self.now, nodes=(a, b)))
+
+    def heal(self, a: NodeId, b: NodeId) -> None:
+        """Heal both directions of a link."""
+        self.network.heal_link(a, b)
+        self.network.heal_link(b, a)
+        self.record(trace.Heal(t=self.now, nodes=(a, b)))
+
+    def down(self) -> list[NodeId]:
+        """The brokers that are crashed or still recovering."""
+        return [name for name in self.brokers() if not self._is_operational(name)]
+
+    def _is_operational(self, name: NodeId) -> bool:
+        node = self.hosts[name].node
+        return node is not None and node.overlay.state is NodeState.OPERATIONAL
+
+    # -- what clients do and see -------------------------------------------------------------------------
+
+    def record(self, entry: trace.Record) -> None:
+        """Add a line to the trace."""
+        self.trace.append(entry)
+
+    def subscribe(self, client: NodeId, subscription: str, topic: str, selector: str = "") -> None:
+        """A client subscribes."""
+        self.record(
+            trace.Subscribe(
+                t=self.now,
+                client=client,
+                subscription=subscription,
+                topic=topic,
+                selector=selector,
+                broker=self.homes[client],
+            )
+        )
+        self.hosts[client].receive(SubscribeRequested(subscription, topic, selector))
+
+    def unsubscribe(self, client: NodeId, subscription: str) -> None:
+        """A client ends a subscription."""
+        self.record(trace.Unsubscribe(t=self.now, subscription=subscription))
+        self.hosts[client].receive(UnsubscribeRequested(subscription))
+
+    def publish(self, client: NodeId, publisher: str, topic: str, attributes: dict[str, Any]) -> int:
+        """A client publishes; returns the sequence of the event."""
+        sequence = self._sequences.get((publisher, topic), 0) + 1
+        self._sequences[publisher, topic] = sequence
+        self.record(
+            trace.Publish(
+                t=self.now,
+                client=client,
+                publisher=publisher,
+                sequence=sequence,
+                topic=topic,
+                attributes=attributes,
+                broker=self.homes[client],
+            )
+        )
+        self.hosts[client].receive(PublishRequested(topic, publisher, attributes))
+        return sequence
+
+    def delivered(self, host: SimulatedHost, effect: Deliver) -> None:
+        """A client's application was given an event."""
+        event = effect.event
+        self.record(
+            trace.Deliver(
+                t=self.now,
+                client=host.name,
+                subscription=effect.subscription,
+                publisher=event.publisher,
+                sequence=event.sequence,
+                best_effort=effect.best_effort,
+            )
+        )
+        if host.on_deliver is not None:
+            host.on_deliver(effect.subscription, event)
+
+
+def neighbourhood(name: NodeId, links: list[Link], delta: int) -> list[Link]:
+    """The links of a whole tree that belong to one node's neighbourhood."""
+    adjacent: dict[NodeId, list[NodeId]] = {}
+    for a, b in links:
+        adjacent.setdefault(a, []).append(b)
+        adjacent.setdefault(b, []).append(a)
+    topology = Topology(name, delta)
+    frontier, seen = [name], {name}
+    for _ in range(delta + 1):
+        reached = {other: node for node in frontier for other in adjacent.get(node, ()) if other not in seen}
+        topology.add(link(node, other) for other, node in reached.items())
+        frontier = list(reached)
+        seen.update(frontier)
+    return topology.links()
