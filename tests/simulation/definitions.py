@@ -66,12 +66,12 @@ class World:
         self.published = {
             (r.publisher, r.sequence): (i, r) for i, r in enumerate(records) if isinstance(r, Publish)
         }
-        self.stays = []
+        self.stays: list[Stay] = []
         for i, r in enumerate(records):
-            again = any(s.begin < i < (s.end or i + 1) and s.first.subscription == r.subscription
-                        for s in self.stays) if isinstance(r, Subscribe) else True  # fmt: skip
-            if not again:
-                self.stays.append(Stay(records, i))
+            if isinstance(r, Subscribe):
+                same = [s for s in self.stays if s.first.subscription == r.subscription]
+                if all(s.end is not None and s.end < i for s in same):
+                    self.stays.append(Stay(records, i))
 
     def matching(self, stay: Stay) -> list[Event]:
         """All events that match."""
@@ -178,7 +178,7 @@ def _causal(world: World, stay: Stay, pasts: dict[Event, set[Event]]) -> Iterato
 def disputed(world: World) -> bool:
     """INV-TOTAL: whether no order of all events agrees with what every subscription got."""
     before = {e: {e2 for s in world.stays for e2 in _after(s, e)} for e in world.published}
-    for via in before:
+    for via in world.published:
         for event, later in before.items():
             if via in later:
                 before[event] = later | before[via]

@@ -87,7 +87,9 @@ def _one(options: Options, seed: int, path: Path | None, as_json: bool) -> bool:
 
 def show(outcome: Outcome, options: Options, console: Console) -> None:
     """One run for people."""
-    table = Table(title=f"{options.order} order, {options.brokers} brokers, δ = {options.delta}", show_header=False)
+    table = Table(
+        title=f"{options.order} order, {options.brokers} brokers, δ = {options.delta}", show_header=False
+    )
     table.add_row("published", f"{outcome.published:,}")
     table.add_row("delivered", f"{outcome.delivered:,}")
     table.add_row("faults", f"{outcome.faults:,} (at most {options.budget} at a time)")
@@ -98,7 +100,9 @@ def show(outcome: Outcome, options: Options, console: Console) -> None:
     table.add_row("verdict", verdict)
     console.print(table)
     for violation in outcome.violations[:SHOWN]:
-        console.print(f"  [red]{violation['kind']}[/] at {violation['t'] / 1e6:.3f} s: {violation['message']}")
+        console.print(
+            f"  [red]{violation['kind']}[/] at {violation['t'] / 1e6:.3f} s: {violation['message']}"
+        )
     if not outcome.ok:
         console.print(f"again: [bold]{command(options, outcome.seed)} --trace run.jsonl", soft_wrap=True)
 
@@ -154,6 +158,8 @@ def _show_many(options: Options, outcomes: list[Outcome], failing: list[Outcome]
     if not failing:
         console.print("[green]ok: every promise was kept in every seed")
         return
-    console.print(f"[red]violated in {len(failing):,} of {len(outcomes):,} seeds; the first, each by one command:")
+    console.print(
+        f"[red]violated in {len(failing):,} of {len(outcomes):,} seeds; the first, each by one command:"
+    )
     for outcome in failing[:SHOWN]:
         console.print(f"  {command(options, outcome.seed)}   [red]{_kinds(outcome)}", soft_wrap=True)

@@ -3,7 +3,9 @@
 A session is one FIFO connection to one peer. The driver opens it, exchanges identities and promises:
 messages of a session arrive in order or not at all (P0-09); at most one session with a peer exists at a
 time; a new one is reported only after the old one was reported down; nothing of an old session is
-reported after that. When two nodes dial each other at once, the dial of the smaller id wins and answers both.
+reported after that. ``SessionUp`` and ``SessionDown`` are batches of their own, and effects are performed on
+the sessions that the node knew of when it made them, so no message strays into a later session. When two
+nodes dial each other at once, the dial of the smaller id wins and answers both.
 """
 
 from __future__ import annotations

@@ -79,8 +79,9 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
 class StartCut(msgspec.Struct, frozen=True):
     """The first promised position of each source: where a promise begins.
 
-    A source that is not named is promised from its very first event on. Confirmations, markers, start
-    ticks and durable registrations all carry this one type; users see it as ``subscription.start``.
+    A source that is not named is promised from the first event that it publishes after the subscription is
+    live. Confirmations, markers, start ticks and durable registrations all carry this one type; users see it
+    as ``subscription.start``.
     """
 
     first: dict[str, int] = {}

@@ -22,7 +22,7 @@ from gapless.core.events import (
     SessionUp,
     SuspectRequested,
 )
-from gapless.core.messages import OverlayMessage
+from gapless.core.messages import OverlayMessage, Ping
 from gapless.core.model import Identity, Micros, NodeId
 from gapless.core.orders.base import Order
 from gapless.core.overlay.overlay import Overlay
@@ -64,6 +64,7 @@ class Node(Generic[OrderT]):
     ) -> None:
         self.config = config
         self._out: list[Effect] = []
+        self._wake_at: Micros | None = None
         self.overlay = Overlay(
             config.node,
             delta=config.delta,
@@ -87,7 +88,7 @@ class Node(Generic[OrderT]):
     def start(self, now: Micros) -> list[Effect]:
         """Begin this incarnation."""
         self.overlay.start(now)
-        return self._take_effects()
+        return self._take_effects(now)
 
     def step(self, inputs: Sequence[Input], now: Micros) -> list[Effect]:
         """Handle a batch of inputs, and whatever deadline has passed."""
@@ -96,23 +97,23 @@ class Node(Generic[OrderT]):
                 self._on_message(each, now)
             else:
                 self._on_input(each, now)
-        wake_at = self.wake_at()
-        if wake_at is not None and wake_at <= now:
+        if self._wake_at is not None and self._wake_at <= now:
             self._on_deadline(now)
-        for order in self.orders.values():
-            order.flush(now)
-        return self._take_effects()
+        return self._take_effects(now)
 
     def wake_at(self) -> Micros | None:
         """The earliest deadline; the driver then calls ``step``, if only with an empty batch."""
-        moment = self.overlay.wake_at()
+        return self._wake_at
+
+    def _take_effects(self, now: Micros) -> list[Effect]:
+        """End the batch: flush what was gathered, note the next deadline, hand the effects over."""
+        moment = self.overlay.wake_at
         for order in self.orders.values():
+            order.flush(now)
             order_moment = order.wake_at()
             if order_moment is not None and (moment is None or order_moment < moment):
                 moment = order_moment
-        return moment
-
-    def _take_effects(self) -> list[Effect]:
+        self._wake_at = moment
         effects = self._out[:]
         self._out.clear()
         return effects
@@ -128,7 +129,8 @@ class Node(Generic[OrderT]):
         order = self._order_of.get(type(message))
         if order is not None:
             order.message(peer, message, now)
-        elif isinstance(message, OverlayMessage):
+        elif type(message) is not Ping:
+            assert isinstance(message, OverlayMessage), f"nobody handles {type(message).__name__}"
             self.overlay.message(peer, message, now)
             self._refresh(now)
 
@@ -160,7 +162,8 @@ class Node(Generic[OrderT]):
     def _on_deadline(self, now: Micros) -> None:
         for peer in self.overlay.deadline(now):
             self._session_gone(peer, now)
-        self._refresh(now)
+        if self.overlay.is_waiting:
+            self._refresh(now)
         for order in self.orders.values():
             order.deadline(now)
 

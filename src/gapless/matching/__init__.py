@@ -1,0 +1,3 @@
+from gapless.matching.index import MatchIndex
+
+__all__ = ["MatchIndex"]

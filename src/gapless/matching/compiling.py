@@ -25,7 +25,7 @@ from gapless.matching.predicates import (
 )
 from gapless.matching.reading import Key, Known, key_of, known
 from gapless.selectors import normal
-from gapless.selectors.tree import And, Condition, Path, Value
+from gapless.selectors.tree import And, Attribute, Between, Comparison, Condition, In, IsNull, Literal, Path, Truth, Value
 
 Conjunction: TypeAlias = tuple[Predicate, ...]
 OneAttribute: TypeAlias = (
@@ -35,11 +35,34 @@ OneAttribute: TypeAlias = (
 
 def conjunctions(condition: Condition) -> list[Conjunction]:
     """The conjunctions of which one must hold; none at all when the condition is never true."""
-    alternatives = normal.disjuncts(condition)
+    tests = _plain(condition)
+    alternatives = normal.disjuncts(condition) if tests is None else (tests,)
     if alternatives is None:
         alternatives = (_factors(condition),)
     compiled = (_conjunction(tests) for tests in alternatives)
     return list(dict.fromkeys(conjunction for conjunction in compiled if conjunction is not None))
+
+
+def _plain(condition: Condition) -> normal.Conjunction | None:
+    """What ``normal.disjuncts`` says of the plainest and commonest conditions, said faster."""
+    tests: list[normal.Test] = []
+    for part in condition.operands if isinstance(condition, And) else (condition,):
+        match part:
+            case Comparison("=", Attribute(path), Literal(value)):
+                tests.append(normal.OneOf(path, (value,)))
+            case Between(Attribute(path), Literal(low), Literal(high)):
+                if isinstance(low, bool) or isinstance(high, bool) or isinstance(low, str) != isinstance(high, str):
+                    return None
+                tests.append(normal.Range(path, low, high))
+            case In(Attribute(path), values):
+                tests.append(normal.OneOf(path, values))
+            case IsNull(Attribute(path)):
+                tests.append(normal.Null(path))
+            case Truth(Attribute(path)):
+                tests.append(normal.OneOf(path, (True,)))
+            case _:
+                return None
+    return tuple(tests)
 
 
 def _factors(condition: Condition) -> normal.Conjunction:

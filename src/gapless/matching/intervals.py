@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Generic, TypeAlias
 
 from gapless.matching.ladder import Ladder, T
@@ -33,6 +33,39 @@ Triple: TypeAlias = tuple[Bound, Bound, T]
 _number = attrgetter("number")
 
 
+class _List(Generic[T]):
+    """A few intervals, in the order of their low ends."""
+
+    __slots__ = ("highs", "items", "lows")
+
+    def __init__(self, triples: list[Triple[T]]) -> None:
+        triples = sorted(triples, key=itemgetter(0))
+        self.lows: list[Bound] = [low for low, _, _ in triples]
+        self.highs: list[Bound] = [high for _, high, _ in triples]
+        self.items: list[T] = [item for _, _, item in triples]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Triple[T]]:
+        return zip(self.lows, self.highs, self.items, strict=True)
+
+    def add(self, low: Bound, high: Bound, item: T) -> None:
+        at = bisect_right(self.lows, low)
+        self.lows.insert(at, low)
+        self.highs.insert(at, high)
+        self.items.insert(at, item)
+
+    def remove(self, low: Bound, item: T) -> None:
+        at = self.items.index(item, bisect_left(self.lows, low))
+        del self.lows[at], self.highs[at], self.items[at]
+
+    def stab(self, value: Bound, found: list[T]) -> None:
+        until = bisect_right(self.lows, value)
+        if until:
+            found += [item for high, item in zip(self.highs[:until], self.items, strict=False) if value < high]
+
+
 class _Slab(Generic[T]):
     """What is kept for the values from one cut to the next."""
 
@@ -42,7 +75,7 @@ class _Slab(Generic[T]):
         self.covering: list[T] = []
         self.starting: Ladder[T] | None = None
         self.ending: Ladder[T] | None = None
-        self.inside: list[Triple[T]] | _Node[T] = []
+        self.inside: _List[T] | _Node[T] | None = None
 
 
 class _Node(Generic[T]):
@@ -60,14 +93,16 @@ class _Node(Generic[T]):
         self.cuts: list[Bound] = ends
         self.slabs: list[_Slab[T] | None] = [None] * (len(ends) + 1)
         self.size = self.built = len(triples)
+        inside: dict[_Slab[T], list[Triple[T]]] = {}
         for low, high, item in triples:
             slab = self.keep(low, high, item)
             if slab is not None:
-                assert isinstance(slab.inside, list)
-                slab.inside.append((low, high, item))
-        for slab in self.slabs:
-            if slab is not None and isinstance(slab.inside, list) and len(slab.inside) > LISTED_MAX:
-                slab.inside = _Node(slab.inside)
+                inside.setdefault(slab, []).append((low, high, item))
+        for slab, within in inside.items():
+            slab.inside = _inside(within)
+
+    def __len__(self) -> int:
+        return self.size
 
     def slab(self, at: int) -> _Slab[T]:
         """A slab, made when it is first needed."""
@@ -128,7 +163,7 @@ class _Node(Generic[T]):
         for at, slab in enumerate(self.slabs):
             if slab is None:
                 continue
-            yield from slab.inside
+            yield from slab.inside or ()
             for high, item in slab.ending or ():
                 yield lows[item.number], high, item
             for item in slab.covering:
@@ -144,63 +179,80 @@ def _remove(items: list[T], item: T) -> None:
     del items[at]
 
 
+def _inside(triples: list[Triple[T]]) -> _List[T] | _Node[T] | None:
+    """What holds these intervals, which are in the order of their items' numbers."""
+    if len(triples) > LISTED_MAX:
+        return _Node(triples)
+    return _List(triples) if triples else None
+
+
+def _rebuild(slab: _Slab[T]) -> None:
+    slab.inside = _inside(sorted(slab.inside or (), key=lambda triple: triple[2].number))
+
+
 class Intervals(Generic[T]):
     """A collection of items, each with an interval."""
 
-    __slots__ = ("_root",)
+    __slots__ = ("_all",)
 
     def __init__(self) -> None:
-        self._root: _Slab[T] = _Slab()  # of which only the inside is used
+        self._all: _Slab[T] = _Slab()  # of which only the inside is used
 
     def __len__(self) -> int:
-        inside = self._root.inside
-        return len(inside) if isinstance(inside, list) else inside.size
+        return len(self._all.inside or ())
 
     def __iter__(self) -> Iterator[Triple[T]]:
-        return iter(self._root.inside)
+        return iter(self._all.inside or ())
 
     def add(self, low: Bound, high: Bound, item: T) -> None:
         """Put in an item whose number is greater than that of all others."""
-        slab: _Slab[T] | None = self._root
+        slab: _Slab[T] | None = self._all
         outgrown: _Slab[T] | None = None
         while slab is not None:
-            node = slab.inside
-            if isinstance(node, list):
-                node.append((low, high, item))
-                if len(node) > LISTED_MAX:
-                    slab.inside = _Node(node)
-                break
-            node.size += 1
-            if node.size > 2 * node.built and outgrown is None:
+            inside = slab.inside
+            if isinstance(inside, _Node):
+                inside.size += 1
+                if outgrown is None and inside.size > 2 * inside.built:
+                    outgrown = slab
+                slab = inside.keep(low, high, item)
+                continue
+            if inside is None:
+                slab.inside = inside = _List([])
+            inside.add(low, high, item)
+            if outgrown is None and len(inside) > LISTED_MAX:
                 outgrown = slab
-            slab = node.keep(low, high, item)
+            break
         if outgrown is not None:
             _rebuild(outgrown)
 
     def remove(self, low: Bound, high: Bound, item: T) -> None:
         """Take out an item that is there."""
-        slab: _Slab[T] | None = self._root
+        slab: _Slab[T] | None = self._all
         outgrown: _Slab[T] | None = None
         while slab is not None:
-            node = slab.inside
-            if isinstance(node, list):
-                node.remove((low, high, item))
-                break
-            node.size -= 1
-            if 4 * node.size < node.built and outgrown is None:
-                outgrown = slab
-            slab = node.drop(low, high, item)
+            inside = slab.inside
+            if isinstance(inside, _Node):
+                inside.size -= 1
+                if outgrown is None and 4 * inside.size < inside.built:
+                    outgrown = slab
+                slab = inside.drop(low, high, item)
+                continue
+            if inside is None:
+                raise KeyError(item)
+            inside.remove(low, item)
+            if not inside:
+                slab.inside = None
+            break
         if outgrown is not None:
             _rebuild(outgrown)
 
-    def stab(self, value: Bound) -> list[T]:
-        """The items whose interval contains the value."""
-        found: list[T] = []
-        inside = self._root.inside
+    def stab(self, value: Bound, found: list[T]) -> None:
+        """Append the items whose interval contains the value."""
+        inside = self._all.inside
         while type(inside) is _Node:
             slab = inside.slabs[bisect_right(inside.cuts, value)]
             if slab is None:
-                return found
+                return
             if slab.covering:
                 found += slab.covering
             if slab.starting is not None:
@@ -208,11 +260,5 @@ class Intervals(Generic[T]):
             if slab.ending is not None:
                 slab.ending.beyond(value, found)
             inside = slab.inside
-        if inside:
-            found += [item for low, high, item in inside if low <= value < high]
-        return found
-
-
-def _rebuild(slab: _Slab[T]) -> None:
-    triples = sorted(slab.inside, key=lambda triple: triple[2].number)
-    slab.inside = _Node(triples) if len(triples) > LISTED_MAX else triples
+        if inside is not None:
+            inside.stab(value, found)  # type: ignore[union-attr]

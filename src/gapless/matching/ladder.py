@@ -87,11 +87,12 @@ class Ladder(Generic[T]):
 
     def up_to(self, value: Bound, found: list[T]) -> None:
         """Append all with a bound up to this value."""
-        at = bisect_right(self._starts, value) - 1
-        if at < 0:
+        if not self._starts or value < self._starts[0]:
             return
-        for piece in self._items[:at]:
-            found += piece
+        at = bisect_right(self._starts, value) - 1
+        if at:
+            for piece in self._items[:at]:
+                found += piece
         found += self._items[at][: bisect_right(self._bounds[at], value)]
 
     def beyond(self, value: Bound, found: list[T]) -> None:

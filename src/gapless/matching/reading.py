@@ -96,16 +96,17 @@ class Attributes:
         if type(attributes) is not dict:
             for name in self._names:
                 self._note(reading, name, attribute(attributes, (name,)))
-        elif len(attributes) <= len(self._names):
-            for name, value in attributes.items():
-                if name in self._names:
-                    if type(value) is str:
-                        reading[name] = value
-                    else:
-                        self._note(reading, name, value)
         else:
-            for name in self._names:
-                self._note(reading, name, attributes.get(name))
+            names = self._names
+            for name in names if len(names) < len(attributes) else attributes:
+                value = attributes.get(name)
+                if type(value) is str or type(value) is int:
+                    if name in names:
+                        reading[name] = value
+                elif value is not None and name in names:
+                    what = known(value)
+                    if what is not None:
+                        reading[name] = what
         for path in self._paths:
             self._note(reading, path, attribute(attributes, path))
         return reading

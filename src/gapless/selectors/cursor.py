@@ -11,33 +11,26 @@ _SHOWN_MAX = 40
 
 
 class Cursor:
-    """The tokens of one text and the next one to read."""
+    """The next token of one text, the one after it and the one before it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._tokens = tokens(text)
-        self._index = 0
-
-    @property
-    def token(self) -> Token:
-        """The next token."""
-        return self._tokens[self._index]
-
-    @property
-    def last(self) -> Token:
-        """The token before the next one."""
-        return self._tokens[self._index - 1]
+        self.token = next(self._tokens)
+        self._following = next(self._tokens, self.token)
+        self.last = self.token
 
     def take(self) -> Token:
         """The next token, which is passed."""
-        token = self.token
-        self._index += 1
-        return token
+        self.last, self.token = self.token, self._following
+        self._following = next(self._tokens, self.token)
+        return self.last
 
     def accept(self, kind: str) -> bool:
         """Passes the next token if it is of this kind."""
         found = self.token.kind == kind
-        self._index += found
+        if found:
+            self.take()
         return found
 
     def expect(self, kind: str, description: str) -> Token:
@@ -46,10 +39,10 @@ class Cursor:
             self.fail(f"expected {description}, found {self.found()}")
         return self.take()
 
-    def touches(self, *kinds: str) -> bool:
+    def touches(self, kind: str, following: str) -> bool:
         """Whether the next two tokens are of these kinds with nothing between them."""
-        following = self._tokens[self._index : self._index + 2]
-        return tuple(token.kind for token in following) == kinds and following[0].end == following[1].start
+        kinds = (self.token.kind, self._following.kind)
+        return kinds == (kind, following) and self.token.end == self._following.start
 
     def found(self) -> str:
         """The next token, for a message."""

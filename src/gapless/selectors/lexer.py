@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import string
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -39,7 +40,7 @@ _KINDS = {
 
 _WHITE_SPACE = " \t\r\n\f"
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|['\"]")
+_QUOTED = re.compile(r"""'(?:[^']|'')*+'|"(?:[^"]|"")*+"|['"]""")
 
 _HINTS = {
     "!": "unequal is written <>, negation NOT",
@@ -85,8 +86,8 @@ class Token:
     end: int
 
 
-def tokens(text: str) -> list[Token]:
-    """The tokens of a selector and one more of kind ``END``; or an error at the first flaw."""
+def tokens(text: str) -> Iterator[Token]:
+    """The tokens of a selector and then one of kind ``END``; or an error where there is a flaw."""
     if len(text) > TEXT_MAX:
         raise SelectorError(f"the selector has {len(text):,} characters; {TEXT_MAX:,} are allowed", text, 0)
     _check_characters(text)
@@ -94,16 +95,14 @@ def tokens(text: str) -> list[Token]:
         read = _SelectorTokenizer().tokenize(text)
     except TokenError:
         raise _unreadable(text) from None
-    result = []
     end = 0
     for token in read:
         _check_gap(text, end, token.start)
         end = token.end + 1
         kind = _kind(text, token.token_type, token.start, end)
-        result.append(Token(kind, token.text, token.start, end))
+        yield Token(kind, token.text, token.start, end)
     _check_gap(text, end, len(text))
-    result.append(Token(END, "", len(text), len(text)))
-    return result
+    yield Token(END, "", len(text), len(text))
 
 
 def is_name(word: str) -> bool:

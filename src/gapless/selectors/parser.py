@@ -69,6 +69,7 @@ _BINDING = {
 _COMPARISONS: dict[str, CompareOp] = {"=": "=", "<>": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _ARITHMETIC: dict[str, ArithmeticOp] = {"+": "+", "-": "-", "*": "*", "/": "/"}
 _EXPRESSIONS = (Literal, Attribute, Negative, Arithmetic)
+_NO_VALUE = "a condition is no value; join conditions by AND and OR"
 _KIND_NAMES = {str: "a string", bool: "a boolean", int: "a number"}
 
 
@@ -85,6 +86,12 @@ class _Parser(Cursor):
         self.depth = 0
         self.operators = 0
         self.terms = 0
+        self.openings: dict[str, Callable[[Token, int], _Node]] = {
+            "(": self.parenthesis,
+            "NOT": self.negation,
+            "+": self.sign,
+            "-": self.sign,
+        }
 
     # -- conditions and expressions -----------------------------------------------------------------------
 
@@ -102,40 +109,47 @@ class _Parser(Cursor):
     def parse(self, binding: int) -> _Node:
         """What follows, up to an operator that does not bind tighter than ``binding``."""
         first = self.token
-        node = self.operand()
+        node = self.operand(binding)
         while _BINDING.get(self.token.kind, _LOOSEST) > binding:
-            node = self.operator(node, first)
+            if self.token.kind in ("AND", "OR"):
+                node = self.chain(node, first)
+            elif self.token.kind in _ARITHMETIC:
+                node = self.arithmetic(node, first)
+            else:
+                node = self.predicate(self.expression(node, first), first)
+                self.operators = 0
         return node
 
-    def operand(self) -> _Node:
+    def operand(self, binding: int) -> _Node:
         """A constant, an attribute, something in parentheses, or ``NOT`` or a sign and what belongs to it."""
-        nested = {"(": self.parenthesis, "NOT": self.negation, "+": self.sign, "-": self.sign}
-        inner = nested.get(self.token.kind)
-        return self.term() if inner is None else self.nested(inner)
-
-    def nested(self, inner: Callable[[Token], _Node]) -> _Node:
-        """Goes one level deeper, for what the next token begins."""
+        inner = self.openings.get(self.token.kind)
+        if inner is None:
+            return self.term()
         if self.depth == DEPTH_MAX:
             self.fail(f"nested more than {DEPTH_MAX} levels deep")
         self.depth += 1
-        node = inner(self.take())
+        node = inner(self.take(), binding)
         self.depth -= 1
         return node
 
-    def parenthesis(self, opening: Token) -> _Node:
-        """After ``(``: a condition or an expression, only what follows ``)`` tells which is wanted."""
-        node = self.parse(_LOOSEST)
+    def parenthesis(self, opening: Token, binding: int) -> _Node:
+        """After ``(``. Beside an operator that wants values there can be only a value inside."""
+        node = self.parse(_COMPARE if binding >= _COMPARE else _LOOSEST)
         if self.token.kind == END:
             self.fail("this parenthesis is not closed", opening)
+        if self.token.kind in _BINDING:
+            self.fail(_NO_VALUE, opening)
         self.expect(")", "an operator or )")
         return node
 
-    def negation(self, _: Token) -> Condition:
+    def negation(self, word: Token, binding: int) -> Condition:
         """After ``NOT``."""
+        if binding >= _COMPARE:
+            self.fail(_NO_VALUE, word)
         first = self.token
         return Not(self.condition(self.parse(_NOT), first))
 
-    def sign(self, sign: Token) -> Expression:
+    def sign(self, sign: Token, _: int) -> Expression:
         """After ``+`` or ``-``. A number takes it; ``+x`` is ``- -x``, which is unknown for a string too."""
         if sign.kind == self.token.kind == "-" and sign.end == self.token.start:
             self.fail("there are no comments", sign)
@@ -145,16 +159,6 @@ class _Parser(Cursor):
             return Literal(-operand.value) if sign.kind == "-" else operand
         self.count_operator(sign)
         return Negative(operand) if sign.kind == "-" else Negative(Negative(operand))
-
-    def operator(self, left: _Node, first: Token) -> _Node:
-        """What the next token, an operator, makes of ``left``, which began with the token ``first``."""
-        if self.token.kind in ("AND", "OR"):
-            return self.chain(left, first)
-        if self.token.kind in _ARITHMETIC:
-            return self.arithmetic(left, first)
-        condition = self.predicate(self.expression(left, first), first)
-        self.operators = 0
-        return condition
 
     def chain(self, left: _Node, first: Token) -> Condition:
         """Operands joined by ``AND``, or by ``OR``, also with those that are so joined in parentheses."""
@@ -239,7 +243,7 @@ class _Parser(Cursor):
             first = self.token
             if first.kind == QUOTED_NAME:
                 self.fail("expected a value; a string is written in single quotes")
-            value = self.operand()
+            value = self.operand(_SIGN)
             if not isinstance(value, Literal):
                 self.fail("expected a string, a number, TRUE or FALSE", first)
             self.check_alike(operand, value, first)
@@ -347,7 +351,7 @@ class _Parser(Cursor):
     def expression(self, node: _Node, first: Token) -> Expression:
         """The node where a value is wanted."""
         if not isinstance(node, _EXPRESSIONS):
-            self.fail("a condition is no value; join conditions by AND and OR", first)
+            self.fail(_NO_VALUE, first)
         return node
 
     def number_like(self, node: _Node, first: Token) -> Expression:

@@ -75,18 +75,23 @@ def region(test: OneOf | NoneOf | Range | Prefix | Null | NotNull) -> Region:
             whole = Region(strings=_LINE) if kind(values[0]) is str else Region(numbers=_LINE)
             return whole - _points(values)
         case Range(_, low, high, low_included, high_included):
-            start: Cut = _BOTTOM if low is None else (0, low, not low_included)
-            end: Cut = _TOP if high is None else (0, high, high_included)
+            start = _BOTTOM if low is None else _cut(low, not low_included)
+            end = _TOP if high is None else _cut(high, high_included)
             intervals = ((start, end),) if start < end else ()
             of_strings = isinstance(high if low is None else low, str)
             return Region(strings=intervals) if of_strings else Region(numbers=intervals)
         case Prefix(_, text):
             after = successor(text)
-            return Region(strings=(((0, text, False), _TOP if after is None else (0, after, False)),))
+            return Region(strings=((_cut(text, False), _TOP if after is None else _cut(after, False)),))
         case Null():
             return NULL
         case NotNull():
             return NOT_NULL
+
+
+def _cut(value: int | float | str, after: bool) -> Cut:
+    """Just before or after a value; nothing is before the empty string."""
+    return _BOTTOM if value == "" and not after else (0, value, after)
 
 
 def _points(values: Iterable[Value]) -> Region:
@@ -101,8 +106,8 @@ def _points(values: Iterable[Value]) -> Region:
             numbers.add(value)
     return Region(
         booleans=frozenset(booleans),
-        numbers=tuple(((0, value, False), (0, value, True)) for value in sorted(numbers)),
-        strings=tuple(((0, value, False), (0, value, True)) for value in sorted(strings)),
+        numbers=tuple((_cut(value, False), _cut(value, True)) for value in sorted(numbers)),
+        strings=tuple((_cut(value, False), _cut(value, True)) for value in sorted(strings)),
     )
 
 

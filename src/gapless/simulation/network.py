@@ -40,8 +40,8 @@ class Host(Protocol):
     def identity(self) -> Identity:
         """What the node says of itself."""
 
-    def receive(self, each: Input) -> None:
-        """Hand the node its next input."""
+    def receive(self, each: Input, connection: Connection | None = None) -> None:
+        """Hand the node its next input; a new session comes with its connection."""
 
 
 class Clock(Protocol):
@@ -129,10 +129,9 @@ class Network:
         if connection is None:
             connection = self._hosts[target].connections.get(source)
         if connection is not None:
-            channel = connection.channels[source]
-            waiting, channel.stalled = channel.stalled, deque()
-            for item in waiting:
-                self._transmit(channel, item)
+            self._clock.at(
+                self._clock.now + self._delay(source, target), self._resume, connection.channels[source]
+            )
 
     def break_session(self, source: NodeId, target: NodeId) -> None:
         """Lose a message inside the session: nothing later may ever arrive on it (P0-09)."""
@@ -143,34 +142,39 @@ class Network:
 
     def dial(self, dialer: NodeId, target: NodeId) -> None:
         """Try to open a session; the dialer hears of the outcome in any case."""
+        if target in self._hosts[dialer].connections:
+            return  # the peer was faster, and the node is about to hear of it
         dial = Dial(dialer, target)
         self._hosts[dialer].dials[target] = dial
         self._clock.at(self._clock.now + self._delay(dialer, target), self._dial_arrives, dial)
 
     def _dial_arrives(self, dial: Dial) -> None:
-        dialer, target = self._hosts[dial.dialer], self._hosts[dial.target]
+        dialer, target = self._hosts[dial.dialer], self._hosts.get(dial.target)
         if (dial.dialer, dial.target) in self.cut or (dial.target, dial.dialer) in self.cut:
             self._clock.at(self._clock.now + DIAL_TIMEOUT, self._dial_fails, dial)
             return
-        collision = dial.dialer in target.dials and target.name < dial.dialer
-        if not target.is_up or collision:
+        if target is None or not target.is_up or self._collides(dial):
             back = self._clock.now + self._delay(dial.target, dial.dialer)
             self._clock.at(back, self._dial_fails, dial)
             return
         if dialer.dials.get(dial.target) is not dial:
             return  # given up meanwhile
         target.dials.pop(dial.dialer, None)
-        if target.connections.pop(dial.dialer, None) is not None:
-            target.receive(SessionDown(dial.dialer, "replaced by a new session"))
-        connection = Connection(dial.dialer, dial.target)
-        target.connections[dial.dialer] = connection
+        replaced = dial.dialer in target.connections
+        connection = target.connections[dial.dialer] = Connection(dial.dialer, dial.target)
         channel = connection.channels[dial.target]
         channel.arrived_last = self._clock.now + self._delay(dial.target, dial.dialer)
-        self._clock.at(channel.arrived_last, self._dial_succeeds, (dial, connection))
-        target.receive(SessionUp(dialer.identity, dialed=False))
+        self._clock.at(channel.arrived_last, self._dial_succeeds, (dial, connection, target.identity))
+        if replaced:
+            target.receive(SessionDown(dial.dialer, "replaced by a new session"))
+        target.receive(SessionUp(dialer.identity, dialed=False), connection)
 
-    def _dial_succeeds(self, outcome: tuple[Dial, Connection]) -> None:
-        dial, connection = outcome
+    def _collides(self, dial: Dial) -> bool:
+        """Whether the target dials back just now and its dial is the one that wins."""
+        return dial.dialer in self._hosts[dial.target].dials and dial.target < dial.dialer
+
+    def _dial_succeeds(self, outcome: tuple[Dial, Connection, Identity]) -> None:
+        dial, connection, identity = outcome
         dialer, target = self._hosts[dial.dialer], self._hosts[dial.target]
         if dialer.dials.get(dial.target) is not dial or not target.is_up:
             if target.connections.get(dial.dialer) is connection:
@@ -179,7 +183,7 @@ class Network:
             return
         del dialer.dials[dial.target]
         dialer.connections[dial.target] = connection
-        dialer.receive(SessionUp(target.identity, dialed=True))
+        dialer.receive(SessionUp(identity, dialed=True), connection)
 
     def _dial_fails(self, dial: Dial) -> None:
         dialer = self._hosts[dial.dialer]
@@ -189,11 +193,8 @@ class Network:
 
     # -- carrying --------------------------------------------------------------------------------------
 
-    def send(self, source: NodeId, effect: Send) -> None:
-        """Put a message into the session with the peer, if there is one."""
-        connection = self._hosts[source].connections.get(effect.peer)
-        if connection is None:
-            return
+    def send(self, source: NodeId, connection: Connection, effect: Send) -> None:
+        """Put a message into a session; if that is gone at the other end, nobody will read it."""
         message = effect.message
         self.messages += 1
         if type(message) is not Ping:
@@ -239,6 +240,12 @@ class Network:
         else:
             target.receive(MessageReceived(channel.source, item))
 
+    def _resume(self, channel: Channel) -> None:
+        """The end of a cut: what it held up arrives, before anything that was sent later."""
+        waiting, channel.stalled = channel.stalled, deque()
+        for item in waiting:
+            self._arrives((channel, item))
+
     def _stale(self, channel: Channel) -> None:
         """The target no longer has this session: a reset goes back, as TCP does."""
         source = self._hosts[channel.source]
@@ -253,11 +260,12 @@ class Network:
 
     # -- closing ---------------------------------------------------------------------------------------
 
-    def close(self, source: NodeId, peer: NodeId) -> None:
+    def close(self, source: NodeId, peer: NodeId, connection: Connection) -> None:
         """End the session after what was sent on it."""
-        connection = self._hosts[source].connections.pop(peer, None)
-        if connection is not None:
-            self._transmit(connection.channels[source], None)
+        connections = self._hosts[source].connections
+        if connections.get(peer) is connection:
+            del connections[peer]
+        self._transmit(connection.channels[source], None)
 
     def crashed(self, name: NodeId, *, silently: bool) -> None:
         """The node is gone. Its operating system may still close its sessions, or nothing does."""

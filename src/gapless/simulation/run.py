@@ -126,9 +126,7 @@ def _timing(latency: Latency) -> Timing:
     """Patience that grows with the latency, so that a slow network is not taken for a broken one."""
     usual = Timing()
     factor = max(1, -(-latency.typical // (5 * MILLISECOND)))
-    return replace(
-        usual, ping_every=usual.ping_every * factor, suspect_after=usual.suspect_after * factor
-    )
+    return replace(usual, ping_every=usual.ping_every * factor, suspect_after=usual.suspect_after * factor)
 
 
 def _duration(options: Options) -> Micros:

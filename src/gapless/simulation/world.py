@@ -11,6 +11,7 @@ and loses everything but the synced store.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
@@ -29,7 +30,14 @@ from gapless.core.effects import (
     Record,
     Send,
 )
-from gapless.core.events import Input, PublishRequested, SubscribeRequested, UnsubscribeRequested
+from gapless.core.events import (
+    Input,
+    PublishRequested,
+    SessionDown,
+    SessionUp,
+    SubscribeRequested,
+    UnsubscribeRequested,
+)
 from gapless.core.leaf import Leaf
 from gapless.core.messages.overlay import NodeState
 from gapless.core.model import MILLISECOND, SECOND, Event, Identity, Link, Micros, NodeId, Topic, link
@@ -41,6 +49,7 @@ from gapless.simulation.network import Connection, Dial, Latency, Network
 
 BUSY: Micros = 20
 """How long a node works on one input."""
+SESSION_CHANGES = (SessionUp, SessionDown)
 
 
 @dataclass(slots=True, eq=False)
@@ -53,8 +62,11 @@ class SimulatedHost:
     store: list[Record] = field(default_factory=list)
     node: Broker | Leaf | None = None
     connections: dict[NodeId, Connection] = field(default_factory=dict)
+    """The sessions that the network has."""
+    sessions: dict[NodeId, Connection] = field(default_factory=dict)
+    """The sessions that the node has been told of."""
     dials: dict[NodeId, Dial] = field(default_factory=dict)
-    inbox: list[Input] = field(default_factory=list)
+    inbox: deque[tuple[Input, Connection | None]] = field(default_factory=deque)
     busy_until: Micros = 0
     wake_at: Micros | None = None
     scheduled: bool = False
@@ -87,37 +99,60 @@ class SimulatedHost:
         """Lose everything but the store."""
         self.node = None
         self.inbox.clear()
+        self.sessions.clear()
         self.crash_next = False
         self.wake_at = None
         self.world.network.crashed(self.name, silently=silently)
 
-    def receive(self, each: Input) -> None:
+    def receive(self, each: Input, connection: Connection | None = None) -> None:
         """Handle the input now, or after the batch that is being worked on."""
         if self.node is None:
             return
-        self.inbox.append(each)
+        self.inbox.append((each, connection))
         if not self.scheduled:
             if self.busy_until <= self.world.now:
-                self._step()
+                self._step(self._next_batch())
             else:
-                self.scheduled = True
-                self.world.at(self.busy_until, self._work, None)
+                self._schedule_work()
+
+    def _schedule_work(self) -> None:
+        self.scheduled = True
+        self.world.at(self.busy_until, self._work, None)
 
     def _work(self, _: None) -> None:
         self.scheduled = False
         if self.node is not None:
-            self._step()
+            self._step(self._next_batch())
 
-    def _step(self) -> None:
+    def _next_batch(self) -> list[Input]:
+        """A change of a session is a batch of its own; so is all that waits until the next change."""
+        batch: list[Input] = []
+        while self.inbox:
+            each, connection = self.inbox[0]
+            if type(each) in SESSION_CHANGES:
+                if batch:
+                    break
+                self.inbox.popleft()
+                if type(each) is SessionUp:
+                    assert connection is not None
+                    self.sessions[each.identity.node] = connection
+                elif type(each) is SessionDown:
+                    self.sessions.pop(each.peer, None)
+                return [each]
+            self.inbox.popleft()
+            batch.append(each)
+        return batch
+
+    def _step(self, batch: list[Input]) -> None:
         assert self.node is not None
         world = self.world
-        batch, self.inbox = self.inbox, []
         self.busy_until = world.now + BUSY * max(len(batch), 1)
-        effects = self.node.step(batch, world.now)
-        self._perform(effects)
+        self._perform(self.node.step(batch, world.now))
         if self.node is not None:
             if self.stepped is not None:
                 self.stepped(self.node)
+            if self.inbox and not self.scheduled:
+                self._schedule_work()
             self._schedule_wake()
 
     def _schedule_wake(self) -> None:
@@ -132,7 +167,7 @@ class SimulatedHost:
             return
         self.wake_at = None
         if not self.scheduled:
-            self._step()
+            self._step(self._next_batch())
 
     def _perform(self, effects: list[Effect]) -> None:
         """The ordering rule: all records are synced before anything else happens."""
@@ -143,14 +178,14 @@ class SimulatedHost:
             return
         for effect in effects:
             match effect:
-                case Send():
-                    world.network.send(self.name, effect)
+                case Send(peer=peer):
+                    connection = self.sessions.get(peer)
+                    if connection is not None:
+                        world.network.send(self.name, connection, effect)
                 case Deliver():
                     world.delivered(self, effect)
-                case Receipt(topic=topic, publisher=publisher, sequence=sequence):
-                    world.record(
-                        trace.Confirm(t=world.now, publisher=publisher, sequence=sequence, topic=topic)
-                    )
+                case Receipt():
+                    world.confirmed(effect)
                 case Live(subscription=subscription, start=start, unreachable=unreachable):
                     world.record(
                         trace.Live(
@@ -160,7 +195,9 @@ class SimulatedHost:
                 case Connect(peer=peer):
                     world.network.dial(self.name, peer)
                 case Disconnect(peer=peer):
-                    world.network.close(self.name, peer)
+                    connection = self.sessions.pop(peer, None)
+                    if connection is not None:
+                        world.network.close(self.name, peer, connection)
                 case Persist():
                     pass
 
@@ -189,6 +226,7 @@ class World:
         self._agenda: list[tuple[Micros, int, Callable[[Any], None], Any]] = []
         self._count = 0
         self._sequences: dict[tuple[str, str], int] = {}
+        self._confirmed: dict[tuple[str, str], int] = {}
 
     def random(self, purpose: str) -> Random:
         """A generator of its own for each purpose, so that one more draw here changes nothing there."""
@@ -350,6 +388,17 @@ class World:
         )
         self.hosts[client].receive(PublishRequested(topic, publisher, attributes))
         return sequence
+
+    def confirmed(self, receipt: Receipt) -> None:
+        """A publisher was told that the network has its events up to one of them."""
+        key = (receipt.publisher, receipt.topic)
+        for sequence in range(self._confirmed.get(key, 0) + 1, receipt.sequence + 1):
+            self.record(
+                trace.Confirm(
+                    t=self.now, publisher=receipt.publisher, sequence=sequence, topic=receipt.topic
+                )
+            )
+        self._confirmed[key] = max(receipt.sequence, self._confirmed.get(key, 0))
 
     def delivered(self, host: SimulatedHost, effect: Deliver) -> None:
         """A client's application was given an event."""

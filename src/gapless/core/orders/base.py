@@ -18,11 +18,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from gapless.core.effects import Effect
 from gapless.core.model import Micros, NodeId, OrderName, SubscriptionId
 from gapless.core.overlay.overlay import Overlay
+from gapless.selectors import Selector
+
+
+@lru_cache(maxsize=4096)
+def parsed(selector: str) -> Selector:
+    """The selector of a text. Selectors are immutable, so nodes of one process may share them."""
+    return Selector(selector)
 
 
 class Order(ABC):

@@ -24,10 +24,9 @@ from gapless.core.messages import (
     BestEffortUnsubscribe,
 )
 from gapless.core.model import Event, Micros, NodeId, OrderName, Path, StartCut, SubscriptionId
-from gapless.core.orders.base import BrokerOrder, LeafOrder
+from gapless.core.orders.base import BrokerOrder, LeafOrder, parsed
 from gapless.core.overlay.overlay import Overlay
 from gapless.matching import MatchIndex
-from gapless.selectors import Selector
 
 MESSAGES = (BestEffortSubscribe, BestEffortSubscribed, BestEffortUnsubscribe, BestEffortEvents)
 
@@ -121,7 +120,7 @@ class BestEffortBroker(BrokerOrder):
         if route is None:
             route = self.routes[message.subscription] = Route(message)
             index = self._indexes.setdefault(message.topic, MatchIndex())
-            index.add(message.subscription, Selector(message.selector))
+            index.add(message.subscription, parsed(message.selector))
             for active in self.overlay.frontier.active:
                 self._forward(route, active)
         route.senders[peer] = None
@@ -201,7 +200,7 @@ class BestEffortLeaf(LeafOrder):
     def subscribe(self, subscription: SubscriptionId, topic: str, selector: str, now: Micros) -> None:
         """Ask every broker that this client is attached to."""
         state = self._subscriptions[subscription] = LeafSubscription(topic, selector)
-        self._indexes.setdefault(topic, MatchIndex()).add(subscription, Selector(selector))
+        self._indexes.setdefault(topic, MatchIndex()).add(subscription, parsed(selector))
         for peer in self.overlay.frontier.active:
             self._send_subscription(peer, subscription, state)
 

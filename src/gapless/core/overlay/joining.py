@@ -87,6 +87,11 @@ class Joining:
         """The join points to have a session with: all candidates, until one has answered."""
         return self._join_points if self.state is JoinState.DETACHED else ()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a join is under way here: this node's own, or one nearby."""
+        return self.state is not JoinState.VALID_JOINED or bool(self._waves) or bool(self._marked_at)
+
     # -- the joining node ----------------------------------------------------------------------------
 
     def start(self, now: Micros) -> None:
@@ -229,8 +234,7 @@ class Joining:
 
     def learn(self, valid: Iterable[Link], marked: Iterable[Link], now: Micros) -> list[Link]:
         """Take links into the topology and make the news durable; return the news that are valid."""
-        news = self._topology.add(valid)
-        pending = self._topology.add(marked, marked=True)
+        news, pending = self._topology.add(valid, marked)
         self._marked_at |= dict.fromkeys(pending, now)
         for each in news:
             self._marked_at.pop(each, None)

@@ -68,6 +68,8 @@ class Overlay:
         self.topology = Topology(node, delta)
         self.state = NodeState.FAILED
         self.frontier = Frontier()
+        self.wake_at: Micros | None = None
+        """The earliest deadline."""
         self._out = out
         last_incarnation = self._recover(records)
         self.identity = Identity(node, last_incarnation + 1, home)
@@ -89,8 +91,10 @@ class Overlay:
                     links[added] = marked
                 case LinkRemoved(link=gone):
                     links.pop(gone, None)
-        self.topology.add(each for each, marked in links.items() if not marked)
-        self.topology.add((each for each, marked in links.items() if marked), marked=True)
+        self.topology.add(
+            valid=[each for each, marked in links.items() if not marked],
+            marked=[each for each, marked in links.items() if marked],
+        )
         return incarnation
 
     def start(self, now: Micros) -> None:
@@ -137,7 +141,7 @@ class Overlay:
         """Handle an overlay message."""
         match message:
             case Ping():
-                pass
+                pass  # having been heard is all
             case Neighbourhood():
                 self._on_neighbourhood(peer, message, now)
             case Status(state=state):
@@ -178,7 +182,17 @@ class Overlay:
         for peer in retired:
             self._synced.pop(peer, None)
             self.joining.session_down(peer)
+        self._note_next_deadline()
         return suspected + retired
+
+    def _note_next_deadline(self) -> None:
+        moments = (self.sessions.wake_at(), self.joining.wake_at())
+        self.wake_at = min((moment for moment in moments if moment is not None), default=None)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether time alone may change the frontier: a peer is to be dialed again, a join goes on."""
+        return bool(self.sessions.failed) or self.joining.is_busy
 
     def suspect(self, peer: NodeId, now: Micros) -> None:
         """The failure detector's verdict: treat the peer as failed."""
@@ -195,6 +209,7 @@ class Overlay:
             [*self.frontier.wanted, *joining.wanted], [*self.frontier.active, *joining.wanted], now
         )
         joining.advance(self.frontier, self.sessions.up, now)
+        self._note_next_deadline()
         active = self.frontier.active
         return [peer for peer in active if peer not in before], [
             peer for peer in before if peer not in active
@@ -251,8 +266,3 @@ class Overlay:
         between = self.topology.path(peer)[:-1] if peer in self.topology else [self.me]
         limit = 3 * self.topology.delta + 1
         return (*path, *between)[-max(limit, 1) :]
-
-    def wake_at(self) -> Micros | None:
-        """The earliest deadline of the overlay."""
-        moments = [m for m in (self.sessions.wake_at(), self.joining.wake_at()) if m is not None]
-        return min(moments, default=None)

@@ -26,23 +26,23 @@ class Topology:
 
     # -- changing it ---------------------------------------------------------------------------------
 
-    def add(self, links: Iterable[Link], *, marked: bool = False) -> list[Link]:
+    def add(self, valid: Iterable[Link] = (), marked: Iterable[Link] = ()) -> tuple[list[Link], list[Link]]:
         """Add links and return those that are news; a valid link replaces its marked copy.
 
-        Links that lie outside the neighbourhood are left out. The order in which links come does not
-        matter: each is kept once a link before it has brought one of its ends into view.
+        Links that lie outside the neighbourhood are left out, and so are marked ones that would close a
+        cycle: the join behind one of them was given up. The order in which links come does not matter:
+        each is kept once a link before it has brought one of its ends into view.
         """
-        waiting = sorted(set(links))
-        news: list[Link] = []
+        waiting = dict.fromkeys(sorted(marked), True) | dict.fromkeys(sorted(valid), False)
+        news: tuple[list[Link], list[Link]] = ([], [])
         progress = True
         while progress:
-            progress = False
-            for candidate in list(waiting):
-                if candidate[0] in self._depth or candidate[1] in self._depth:
-                    waiting.remove(candidate)
-                    progress = True
-                    if self._add_one(candidate, marked):
-                        news.append(candidate)
+            in_view = [each for each in waiting if each[0] in self._depth or each[1] in self._depth]
+            for each in in_view:
+                is_marked = waiting.pop(each)
+                if self._add_one(each, is_marked):
+                    news[is_marked].append(each)
+            progress = bool(in_view and waiting)
         return news
 
     def _add_one(self, candidate: Link, marked: bool) -> bool:
@@ -52,6 +52,8 @@ class Topology:
             if marked or not was_marked:
                 return False
         elif a in self._depth and b in self._depth:
+            if marked:
+                return False
             raise ValueError(f"the link {a}–{b} would close a cycle in the primary tree")
         else:
             near, far = (a, b) if a in self._depth else (b, a)

@@ -4,9 +4,9 @@
 before that client published ``e2``; and so on in chains. Causality is that of one topic: a chain through
 another topic does not count, because each topic promises its own order.
 
-With a publisher's event everything before it of that publisher is in the past too. So the past of an event is
-a vector: how far it reaches into each publisher's stream. The vectors of one publisher only grow; they are kept
-as a log of changes, and what a client or a subscription knows already is never looked at again.
+With a publisher's event everything before it of that publisher is in the past too. So the past of an event
+is a vector: how far it reaches into each publisher's stream. The vectors of one publisher only grow; they are
+kept as a log of changes, and what a client or a subscription knows already is never looked at again.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Causality:
         return reaches[place - 1] if place else 0
 
     def first_effect(self, publisher: str, causes: Vector) -> int:
-        """The first event of the publisher that has one of the causes (a sequence per publisher) in its past."""
+        """The first event of the publisher with one of the causes (a sequence per publisher) in its past."""
         first = causes[publisher] + 1 if publisher in causes else NEVER
         for other, (sequences, reaches) in self.log(publisher).columns.items():
             place = bisect_left(reaches, causes.get(other, NEVER))
@@ -256,4 +256,4 @@ class _Judge:
         for sequence in between(self._history.matching(self._subscription, stream), low, epochs[0].start):
             if sequence not in got and not self._history.excused(stream, sequence):
                 why = ", an effect of what it got"
-                yield never_came(self._history, Kind.CAUSAL, self._subscription, stream, sequence, why)
+                yield never_came(self._history, Kind.CAUSAL, self._subscription, stream, sequence, why=why)

@@ -48,7 +48,7 @@ def _missing(history: History, subscription: Subscription, stream: Stream, start
 
 
 def never_came(
-    history: History, kind: Kind, subscription: Subscription, stream: Stream, sequence: int, why: str = ""
+    history: History, kind: Kind, subscription: Subscription, stream: Stream, sequence: int, *, why: str = ""
 ) -> Violation:
     """A violation that shows nowhere but at the publication: the event never came."""
     index = stream.published[sequence]

@@ -29,7 +29,7 @@ class Precedence:
         self._before: dict[EventKey, dict[EventKey, str]] = {}
 
     def add(self, first: EventKey, second: EventKey, witness: str) -> str | None:
-        """Put one event before another, seen by ``witness``; who saw them the other way, if that cannot be."""
+        """Put one event before another, as ``witness`` saw it; if that cannot be, who saw otherwise."""
         for event in (first, second):
             if event not in self._place:
                 self._place[event] = len(self._place)

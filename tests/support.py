@@ -1,0 +1,267 @@
+"""What the tests of the overlay and of the simulator share: worlds, and answers computed from definitions.
+
+The answers here come from breadth-first searches over the whole tree. They use nothing of the code under test.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from gapless.core.events import Input, MessageReceived
+from gapless.core.messages import Message
+from gapless.core.messages.overlay import NodeState
+from gapless.core.model import SECOND, Identity, Link, Micros, NodeId, link
+from gapless.core.overlay.joining import JoinState
+from gapless.simulation.network import Connection, Dial, Latency, Network
+from gapless.simulation.world import World
+
+Tree = dict[NodeId, list[NodeId]]
+"""A whole primary tree: each node with its neighbours."""
+
+BYPASSED: Micros = 4 * SECOND
+"""Enough for the failure detector, the dials around up to δ failures, and the retirement of old sessions."""
+
+RECOVERED: Micros = 6 * SECOND
+"""Enough for the longest pause between two dials, and all that follows when one succeeds."""
+
+
+# -- trees, by definition ----------------------------------------------------------------------------------
+
+
+def tree_of(links: Iterable[Link]) -> Tree:
+    """The tree that the links make."""
+    tree: Tree = {}
+    for a, b in links:
+        tree.setdefault(a, []).append(b)
+        tree.setdefault(b, []).append(a)
+    return tree
+
+
+def chain(*names: NodeId) -> list[Link]:
+    """The links of a chain of nodes."""
+    return [link(a, b) for a, b in zip(names, names[1:], strict=False)]
+
+
+def is_tree(links: Collection[Link], nodes: Collection[NodeId]) -> bool:
+    """Whether the links connect exactly the nodes without a cycle."""
+    if len(nodes) == 1:
+        return not links
+    tree = tree_of(links)
+    reached = paths_from(tree, next(iter(nodes)), len(nodes)) if tree else {}
+    return len(set(links)) == len(nodes) - 1 and set(reached) == set(nodes)
+
+
+def paths_from(tree: Tree, start: NodeId, radius: int) -> dict[NodeId, tuple[NodeId, ...]]:
+    """The path from the start to each node within the radius, both ends included."""
+    paths: dict[NodeId, tuple[NodeId, ...]] = {start: (start,)}
+    layer = [start]
+    for _ in range(radius):
+        following = []
+        for node in layer:
+            for neighbour in tree.get(node, ()):
+                if neighbour not in paths:
+                    paths[neighbour] = (*paths[node], neighbour)
+                    following.append(neighbour)
+        layer = following
+    return paths
+
+
+def equation_1(tree: Tree, node: NodeId, delta: int) -> set[Link]:
+    """003, equation 1: the links whose two ends lie within δ+1 of the node."""
+    near = paths_from(tree, node, delta + 1)
+    return {link(a, b) for a in near for b in tree.get(a, ()) if b in near}
+
+
+def active_by_definition(tree: Tree, node: NodeId, delta: int, established: Collection[NodeId]) -> set[NodeId]:
+    """000, II: the established nodes within δ+1 with no established one strictly inside the path to them."""
+    return {
+        peer
+        for peer, path in paths_from(tree, node, delta + 1).items()
+        if peer != node and peer in established and not any(inner in established for inner in path[1:-1])
+    }
+
+
+# -- worlds ------------------------------------------------------------------------------------------------
+
+
+def start_chain(*names: NodeId, delta: int = 1, seed: int = 0, **world: Any) -> World:
+    """A running chain of brokers that have joined in an earlier life."""
+    return start_tree(chain(*names), delta=delta, seed=seed, **world)
+
+
+def start_tree(links: list[Link], *, delta: int = 1, seed: int = 0, **world: Any) -> World:
+    """A running tree of brokers that have joined in an earlier life."""
+    made = World(seed=seed, delta=delta, **world)
+    made.add_tree(links)
+    made.run_for(SECOND)
+    return made
+
+
+def join_one_by_one(world: World, links: Sequence[Link], root: NodeId) -> None:
+    """Real joins over the links, parents first, the next as soon as the last is complete."""
+    world.add_broker(root)
+    for name, path in paths_from(tree_of(links), root, len(links)).items():
+        if name != root:
+            world.add_broker(name, join=(path[-2],))
+            world.run_until(lambda name=name: world.broker(name).overlay.is_joined)  # type: ignore[misc]
+
+
+def live(world: World) -> list[NodeId]:
+    """The brokers that run."""
+    return [name for name in world.brokers() if world.hosts[name].is_up]
+
+
+def all_joined(world: World) -> bool:
+    """Whether every broker runs, is a member and is operational."""
+    return all(
+        world.hosts[name].is_up
+        and world.broker(name).overlay.is_joined
+        and world.broker(name).overlay.state is NodeState.OPERATIONAL
+        for name in world.brokers()
+    )
+
+
+def own_links(world: World) -> set[Link]:
+    """The primary tree as its members see it: what each says of its own links."""
+    return {
+        link(name, neighbour)
+        for name in live(world)
+        for neighbour in world.broker(name).overlay.topology.neighbours()
+    }
+
+
+def active(world: World, name: NodeId) -> list[NodeId]:
+    """The active sessions of a broker."""
+    return world.broker(name).overlay.frontier.active
+
+
+def established(world: World, name: NodeId) -> set[NodeId]:
+    """The established sessions of a broker."""
+    return set(world.broker(name).overlay.sessions.up)
+
+
+def assert_equation_1(world: World, links: Iterable[Link] | None = None) -> None:
+    """Every running broker knows exactly the links of its neighbourhood, all of them valid."""
+    realised = own_links(world) if links is None else set(links)
+    assert links is not None or is_tree(realised, world.brokers())
+    tree = tree_of(realised)
+    for name in live(world):
+        topology = world.broker(name).overlay.topology
+        assert set(topology.links(marked=False)) == equation_1(tree, name, world.delta), name
+        assert topology.links(marked=True) == [], name
+
+
+def assert_bypass(world: World, links: Iterable[Link]) -> None:
+    """Every running broker's active sessions are those to the nearest running brokers around it."""
+    tree, up = tree_of(links), set(live(world))
+    for name in up:
+        found = active(world, name)
+        assert len(found) == len(set(found))
+        assert set(found) == active_by_definition(tree, name, world.delta, up), name
+
+
+def assert_primary_only(world: World, links: Iterable[Link]) -> None:
+    """Nobody has a session that is not a primary link, and each primary link has one."""
+    tree = tree_of(links)
+    for name in live(world):
+        assert established(world, name) == set(tree.get(name, ())), name
+
+
+def joined_at(world: World, name: NodeId) -> JoinState:
+    """Where a broker stands on its way into the tree."""
+    return world.broker(name).overlay.joining.state
+
+
+class Messages:
+    """A tap on the network that keeps what was sent, with the moment."""
+
+    def __init__(self, world: World) -> None:
+        self.sent: list[tuple[Micros, NodeId, NodeId, Message]] = []
+        self._world = world
+        world.network.tap = self._tap
+
+    def _tap(self, source: NodeId, target: NodeId, message: Message) -> None:
+        self.sent.append((self._world.now, source, target, message))
+
+    def of(self, *kinds: type) -> list[tuple[NodeId, NodeId, Any]]:
+        """The messages of these classes: source, target, message."""
+        return [(source, target, each) for _, source, target, each in self.sent if isinstance(each, kinds)]
+
+
+# -- the network alone -------------------------------------------------------------------------------------
+
+
+class Agenda:
+    """Virtual time for a network without a world."""
+
+    def __init__(self) -> None:
+        self.now: Micros = 0
+        self._count = 0
+        self._due: list[tuple[Micros, int, Callable[[Any], None], Any]] = []
+
+    def at(self, moment: Micros, call: Callable[[Any], None], argument: Any) -> None:
+        """Call back at the moment."""
+        self._count += 1
+        heapq.heappush(self._due, (moment, self._count, call, argument))
+
+    def run_for(self, span: Micros) -> None:
+        """Let some time pass."""
+        until = self.now + span
+        while self._due and self._due[0][0] <= until:
+            self.now, _, call, argument = heapq.heappop(self._due)
+            call(argument)
+        self.now = until
+
+
+@dataclass(slots=True, eq=False)
+class RecordingHost:
+    """A node that only writes down what the driver tells it."""
+
+    name: NodeId
+    incarnation: int = 1
+    is_up: bool = True
+    connections: dict[NodeId, Connection] = field(default_factory=dict)
+    dials: dict[NodeId, Dial] = field(default_factory=dict)
+    inputs: list[Input] = field(default_factory=list)
+
+    @property
+    def identity(self) -> Identity:
+        """What the node says of itself."""
+        return Identity(self.name, self.incarnation)
+
+    def receive(self, each: Input, connection: Connection | None = None) -> None:
+        """Write it down."""
+        self.inputs.append(each)
+
+    def messages(self) -> list[Message]:
+        """The messages among the inputs."""
+        return [each.message for each in self.inputs if isinstance(each, MessageReceived)]
+
+
+class Wire:
+    """A network of recording hosts."""
+
+    def __init__(self, *names: NodeId, seed: int = 0, latency: Latency | None = None) -> None:
+        self.clock = Agenda()
+        self.hosts = {name: RecordingHost(name) for name in names}
+        self.network = Network(
+            self.clock,
+            self.hosts,  # type: ignore[arg-type]
+            latency or Latency(),
+            Random(seed),
+        )
+        self.inputs = {name: host.inputs for name, host in self.hosts.items()}
+
+    def connect(self, dialer: NodeId, target: NodeId) -> None:
+        """Open a session and let it be reported."""
+        self.network.dial(dialer, target)
+        self.clock.run_for(SECOND)
+        assert target in self.hosts[dialer].connections
+
+    def run_for(self, span: Micros) -> None:
+        """Let some time pass."""
+        self.clock.run_for(span)

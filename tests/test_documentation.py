@@ -1,0 +1,33 @@
+"""What the documents show is what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = [
+    pytest.param(match.group(1), id=f"{path.name}:{number}")
+    for path in DOCUMENTS
+    for number, match in enumerate(re.finditer(r"```python\n(.*?)```", path.read_text(), re.S), start=1)
+]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_python_examples_run(example: str) -> None:
+    exec(compile(example, "example", "exec"), {})
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_between_documents_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
+        assert (path.parent / target).exists(), target
+
+
+def test_make_help_lists_the_two_commands_of_the_readme() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for command in re.findall(r"^make (\w+)", (ROOT / "README.md").read_text(), re.M):
+        assert re.search(rf"^{command}:.*## ", makefile, re.M), command
