@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from gapless.core.effects import Send
 from gapless.core.events import Input, MessageReceived
 from gapless.core.messages import Message
-from gapless.core.messages.overlay import NodeState
 from gapless.core.model import SECOND, Identity, Link, Micros, NodeId, link
 from gapless.core.overlay.joining import JoinState
 from gapless.simulation.network import Connection, Dial, Latency, Network
@@ -116,13 +116,8 @@ def live(world: World) -> list[NodeId]:
 
 
 def all_joined(world: World) -> bool:
-    """Whether every broker runs, is a member and is operational."""
-    return all(
-        world.hosts[name].is_up
-        and world.broker(name).overlay.is_joined
-        and world.broker(name).overlay.state is NodeState.OPERATIONAL
-        for name in world.brokers()
-    )
+    """Whether every broker runs and is a member."""
+    return all(world.hosts[name].is_up and world.broker(name).overlay.is_joined for name in world.brokers())
 
 
 def own_links(world: World) -> set[Link]:
@@ -254,13 +249,40 @@ class Wire:
             latency or Latency(),
             Random(seed),
         )
-        self.inputs = {name: host.inputs for name, host in self.hosts.items()}
 
     def connect(self, dialer: NodeId, target: NodeId) -> None:
         """Open a session and let it be reported."""
         self.network.dial(dialer, target)
-        self.clock.run_for(SECOND)
+        self.run_for(SECOND)
         assert target in self.hosts[dialer].connections
+
+    def send(self, source: NodeId, target: NodeId, message: Message, *, low: bool = False) -> None:
+        """Send on the session of the two."""
+        self.network.send(source, self.hosts[source].connections[target], Send(target, message, low))
+
+    def close(self, source: NodeId, target: NodeId) -> None:
+        """Close the session of the two from one side."""
+        self.network.close(source, target, self.hosts[source].connections[target])
+
+    def crash(self, name: NodeId, *, silently: bool = False) -> None:
+        """Kill a node."""
+        self.hosts[name].is_up = False
+        self.network.crashed(name, silently=silently)
+
+    def restart(self, name: NodeId) -> None:
+        """Start a killed node again."""
+        self.hosts[name].is_up = True
+        self.hosts[name].incarnation += 1
+
+    def cut(self, a: NodeId, b: NodeId) -> None:
+        """Cut both directions of a link."""
+        self.network.cut_link(a, b)
+        self.network.cut_link(b, a)
+
+    def heal(self, a: NodeId, b: NodeId) -> None:
+        """Heal both directions of a link."""
+        self.network.heal_link(a, b)
+        self.network.heal_link(b, a)
 
     def run_for(self, span: Micros) -> None:
         """Let some time pass."""

@@ -201,7 +201,7 @@ class Scenario:
         for each in effects:
             match each:
                 case Send(peer=peer, message=message):
-                    lost = "" if peer in self.world.hosts[me].connections else "  (but has no session)"
+                    lost = "" if peer in self.world.hosts[me].sessions else "  (but has no session)"
                     if not isinstance(message, Ping):
                         self.note(f"{me} → {peer}", writing.message(message) + lost)
                 case Connect(peer=peer):

@@ -10,8 +10,9 @@ from gapless.core.model import Micros
 from gapless.core.node import Node, NodeConfig
 from gapless.core.orders.base import BrokerOrder
 from gapless.core.orders.best_effort import BestEffortBroker
+from gapless.core.orders.publisher import PublisherBroker
 
-ORDERS: tuple[type[BrokerOrder], ...] = (BestEffortBroker,)
+ORDERS: tuple[type[BrokerOrder], ...] = (BestEffortBroker, PublisherBroker)
 
 
 class Broker(Node[BrokerOrder]):

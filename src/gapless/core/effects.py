@@ -86,6 +86,14 @@ class Live(msgspec.Struct, frozen=True):
     unreachable: tuple[NodeId, ...] = ()
 
 
+class Reset(msgspec.Struct, frozen=True):
+    """The promise could not be kept for these publishers and begins anew at ``start``: never a silent gap."""
+
+    subscription: SubscriptionId
+    publishers: tuple[str, ...]
+    start: StartCut
+
+
 class Receipt(msgspec.Struct, frozen=True):
     """The network has the publisher's events of the topic up to this sequence and will not lose them."""
 
@@ -94,4 +102,4 @@ class Receipt(msgspec.Struct, frozen=True):
     sequence: int
 
 
-Effect: TypeAlias = Persist | Connect | Disconnect | Send | Deliver | Live | Receipt
+Effect: TypeAlias = Persist | Connect | Disconnect | Send | Deliver | Live | Reset | Receipt

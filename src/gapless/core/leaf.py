@@ -20,8 +20,9 @@ from gapless.core.model import Micros, SubscriptionId, Topic
 from gapless.core.node import Node, NodeConfig
 from gapless.core.orders.base import LeafOrder
 from gapless.core.orders.best_effort import BestEffortLeaf
+from gapless.core.orders.publisher import PublisherLeaf
 
-ORDERS: tuple[type[LeafOrder], ...] = (BestEffortLeaf,)
+ORDERS: tuple[type[LeafOrder], ...] = (BestEffortLeaf, PublisherLeaf)
 
 
 class Leaf(Node[LeafOrder]):

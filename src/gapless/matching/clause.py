@@ -22,7 +22,7 @@ class Clause(Generic[K]):
     __slots__ = ("access", "conjunction", "key", "number", "place", "subscribers", "tests")
 
     def __init__(
-        self, number: int, conjunction: Conjunction, tests: Conjunction, access: int, place: int, key: K
+        self, number: int, conjunction: Conjunction, tests: Conjunction, access: int, *, place: int, key: K
     ) -> None:
         self.number = number
         self.conjunction = conjunction

@@ -14,6 +14,7 @@ from gapless.matching.predicates import (
     Absent,
     Among,
     Beginning,
+    Bound,
     Evaluated,
     Numbers,
     Outside,
@@ -25,7 +26,19 @@ from gapless.matching.predicates import (
 )
 from gapless.matching.reading import Key, Known, key_of, known
 from gapless.selectors import normal
-from gapless.selectors.tree import And, Attribute, Between, Comparison, Condition, In, IsNull, Literal, Path, Truth, Value
+from gapless.selectors.tree import (
+    And,
+    Attribute,
+    Between,
+    Comparison,
+    Condition,
+    In,
+    IsNull,
+    Literal,
+    Path,
+    Truth,
+    Value,
+)
 
 Conjunction: TypeAlias = tuple[Predicate, ...]
 OneAttribute: TypeAlias = (
@@ -35,34 +48,53 @@ OneAttribute: TypeAlias = (
 
 def conjunctions(condition: Condition) -> list[Conjunction]:
     """The conjunctions of which one must hold; none at all when the condition is never true."""
-    tests = _plain(condition)
-    alternatives = normal.disjuncts(condition) if tests is None else (tests,)
-    if alternatives is None:
-        alternatives = (_factors(condition),)
-    compiled = (_conjunction(tests) for tests in alternatives)
+    compiled = map(_conjunction, _alternatives(condition))
     return list(dict.fromkeys(conjunction for conjunction in compiled if conjunction is not None))
 
 
-def _plain(condition: Condition) -> normal.Conjunction | None:
-    """What ``normal.disjuncts`` says of the plainest and commonest conditions, said faster."""
+def _alternatives(condition: Condition) -> tuple[normal.Conjunction, ...]:
+    """The normal form. When it would have too many alternatives, the parts that have are evaluated."""
+    if not isinstance(condition, And):
+        plain = _plain(condition)
+        alternatives = normal.disjuncts(condition) if plain is None else ((plain,),)
+        return ((normal.Other(condition),),) if alternatives is None else alternatives
     tests: list[normal.Test] = []
-    for part in condition.operands if isinstance(condition, And) else (condition,):
-        match part:
-            case Comparison("=", Attribute(path), Literal(value)):
-                tests.append(normal.OneOf(path, (value,)))
-            case Between(Attribute(path), Literal(low), Literal(high)):
-                if isinstance(low, bool) or isinstance(high, bool) or isinstance(low, str) != isinstance(high, str):
-                    return None
-                tests.append(normal.Range(path, low, high))
-            case In(Attribute(path), values):
-                tests.append(normal.OneOf(path, values))
-            case IsNull(Attribute(path)):
-                tests.append(normal.Null(path))
-            case Truth(Attribute(path)):
-                tests.append(normal.OneOf(path, (True,)))
-            case _:
-                return None
-    return tuple(tests)
+    hard: list[Condition] = []
+    for part in condition.operands:
+        plain = _plain(part)
+        if plain is not None:
+            tests.append(plain)
+            continue
+        alternatives = normal.disjuncts(part)
+        if alternatives is not None and len(alternatives) == 1:
+            tests += alternatives[0]
+        else:
+            hard.append(part)
+    alternatives = normal.disjuncts(condition) if hard else (tuple(tests),)
+    return ((*tests, *map(normal.Other, hard)),) if alternatives is None else alternatives
+
+
+def _plain(condition: Condition) -> normal.Test | None:
+    """The plainest and commonest conditions as ``normal.disjuncts`` has them, but faster."""
+    match condition:
+        case Comparison("=", Attribute(path), Literal(value)):
+            return normal.OneOf(path, (value,))
+        case Comparison("<" | "<=" as op, Attribute(path), Literal(value)) if type(value) is not bool:
+            return normal.Range(path, None, value, high_included=op == "<=")
+        case Comparison(">" | ">=" as op, Attribute(path), Literal(value)) if type(value) is not bool:
+            return normal.Range(path, value, None, low_included=op == ">=")
+        case Between(Attribute(path), Literal(low), Literal(high)):
+            if bool not in (type(low), type(high)) and (type(low) is str) is (type(high) is str):
+                return normal.Range(path, low, high)
+        case In(Attribute(path), values):
+            return normal.OneOf(path, values)
+        case IsNull(Attribute(path)):
+            return normal.Null(path)
+        case Truth(Attribute(path)):
+            return normal.OneOf(path, (True,))
+        case _:
+            pass
+    return None
 
 
 def _factors(condition: Condition) -> normal.Conjunction:
@@ -112,9 +144,19 @@ def _merged(key: Key, predicates: list[Simple]) -> list[Simple] | None:
     if sets:
         values = tuple(v for v in sets[0].values if all(predicate.accepts(v) for predicate in predicates))
         return [Among(key, values)] if values else None
-    absent = [predicate for predicate in predicates if isinstance(predicate, Absent)]
-    distinct = list(dict.fromkeys(predicates))
-    return distinct if not absent or len(distinct) == 1 else None
+    if Absent(key) in predicates:
+        return [Absent(key)] if set(predicates) == {Absent(key)} else None
+    merged: list[Simple] = []
+    for text in (False, True):
+        spans = [predicate for predicate in predicates if isinstance(predicate, Strings if text else Numbers)]
+        if spans:
+            highs = [span.high for span in spans if span.high is not None]
+            span = _half_open(key, text, max(span.low for span in spans), min(highs, default=None))
+            if span is None:
+                return None
+            merged.append(span)
+    rest = (predicate for predicate in predicates if not isinstance(predicate, (Numbers, Strings)))
+    return merged + list(dict.fromkeys(rest))
 
 
 def _predicate(test: OneAttribute) -> Simple | None:
@@ -146,7 +188,7 @@ def _known(values: tuple[Value, ...]) -> tuple[Known, ...]:
 def _span(key: Key, test: normal.Range) -> Numbers | Strings | None:
     """A range as a half-open interval; ``None`` when it is empty."""
     text = isinstance(test.low if test.low is not None else test.high, str)
-    low = test.low
+    low: Bound | None = test.low
     if low is None:
         low = "" if text else -math.inf
     elif not test.low_included:
@@ -154,6 +196,10 @@ def _span(key: Key, test: normal.Range) -> Numbers | Strings | None:
         if low is None:
             return None
     high = next_above(test.high) if test.high is not None and test.high_included else test.high
+    return _half_open(key, text, low, high)
+
+
+def _half_open(key: Key, text: bool, low: Bound, high: Bound | None) -> Numbers | Strings | None:
     if high is not None and not low < high:
         return None
     return Strings(key, low, high) if text else Numbers(key, low, high)

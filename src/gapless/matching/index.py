@@ -60,6 +60,8 @@ class MatchIndex(Generic[K]):
         """The keys of all subscriptions that the event matches, in the order of addition."""
         found: list[Clause[K]] = []
         self._root.match(self._attributes.read(attributes), found)
+        if not found:
+            return []
         subscribers: dict[int, K] = {}
         for clause in found:
             if clause.subscribers is None:
@@ -83,7 +85,7 @@ class MatchIndex(Generic[K]):
         tests, access = self._selectivity.ordered(conjunction)
         if tests == conjunction:
             tests = conjunction
-        clause = Clause(self._counted(), conjunction, tests, access, place, key)
+        clause = Clause(self._counted(), conjunction, tests, access, place=place, key=key)
         self._clauses[conjunction] = clause
         for test in conjunction:
             if not isinstance(test, Evaluated):
@@ -103,7 +105,7 @@ class MatchIndex(Generic[K]):
 
     def _same(self, test: Predicate) -> Predicate:
         """An equal predicate that is there already, if it is remembered: many ask for the same values."""
-        if isinstance(test, Numbers | Strings):
+        if isinstance(test, (Numbers, Strings)):
             return test  # ranges are rarely the same
         if len(self._shared) >= SHARED_MAX:
             self._shared.clear()

@@ -76,9 +76,7 @@ class Ladder(Generic[T]):
             key=lambda piece: (self._bounds[piece][-1], self._items[piece][-1].number),
         )
         bounds, items = self._bounds[at], self._items[at]
-        place = bisect_left(
-            range(len(items)), sought, key=lambda place: (bounds[place], items[place].number)
-        )
+        place = bisect_left(range(len(items)), sought, key=lambda place: (bounds[place], items[place].number))
         if items[place] is not item:
             raise KeyError(item)
         del bounds[place], items[place]

@@ -49,8 +49,8 @@ class Node(Generic[K]):
         self._checked.append(clause)
         if self._tables is None and len(self._checked) > CHECKED_MAX:
             clauses, self._checked, self._tables = self._checked, [], {}
-            for clause in clauses:
-                self.add(clause)
+            for each in clauses:
+                self.add(each)
 
     def _file(self, clause: Clause[K], tables: dict[Key, Table[K]]) -> None:
         test = clause.tests[self._depth]
@@ -60,7 +60,7 @@ class Node(Generic[K]):
                 node = self._absent[test.key] = Node(self._depth + 1)
             node.add(clause)
             return
-        assert isinstance(test, Among | Beginning | Numbers | Strings)
+        assert isinstance(test, (Among, Beginning, Numbers, Strings))
         table = tables.get(test.key)
         if table is None:
             table = tables[test.key] = Table(self._depth + 1)
@@ -78,7 +78,7 @@ class Node(Generic[K]):
             if not node:
                 del self._absent[test.key]
             return
-        assert isinstance(test, Among | Beginning | Numbers | Strings)
+        assert isinstance(test, (Among, Beginning, Numbers, Strings))
         table = self._tables[test.key]
         table.remove(test, clause)
         if not table:

@@ -9,6 +9,7 @@ or missing is not in the reading at all.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isnan
 from typing import TypeAlias
 
 from gapless.selectors.evaluation import attribute
@@ -51,7 +52,7 @@ def known(value: object) -> Known | None:
     if kind is str or kind is int:
         return value  # type: ignore[return-value]
     if kind is float:
-        return value if value == value else OPAQUE  # type: ignore[return-value]
+        return OPAQUE if isnan(value) else value  # type: ignore[arg-type, return-value]
     if kind is bool:
         return TRUE if value else FALSE
     return None if value is None else OPAQUE
@@ -93,20 +94,20 @@ class Attributes:
         """The reading of an event."""
         reading = Reading()
         reading.attributes = attributes
+        names = self._names
         if type(attributes) is not dict:
-            for name in self._names:
+            for name in names:
                 self._note(reading, name, attribute(attributes, (name,)))
-        else:
-            names = self._names
-            for name in names if len(names) < len(attributes) else attributes:
-                value = attributes.get(name)
-                if type(value) is str or type(value) is int:
-                    if name in names:
+        elif len(attributes) <= len(names):
+            for name, value in attributes.items():
+                if name in names:
+                    if type(value) is str or type(value) is int:
                         reading[name] = value
-                elif value is not None and name in names:
-                    what = known(value)
-                    if what is not None:
-                        reading[name] = what
+                    elif value is not None:
+                        reading[name] = known(value)  # type: ignore[assignment]
+        else:
+            for name in names:
+                self._note(reading, name, attributes.get(name))
         for path in self._paths:
             self._note(reading, path, attribute(attributes, path))
         return reading

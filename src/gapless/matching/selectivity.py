@@ -9,6 +9,7 @@ may still count in them: only speed depends on it.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from operator import itemgetter
 
 from gapless.matching.compiling import Conjunction
 from gapless.matching.predicates import Absent, Among, Beginning, Bound, Numbers, Predicate, Strings
@@ -19,7 +20,12 @@ VALUES_MAX = 1024
 SAMPLE_MAX = 256
 COPIES_MAX = 16
 """A clause that asks for sets of several attributes is put under at most so many combinations."""
-ABSENT_SHARE = 0.1
+ABSENT_SHARE = 0.5
+SHARE_MAX = 0.25
+"""A predicate that lets more pass is not worth a second table."""
+
+
+_first = itemgetter(0)
 
 
 class _Sample:
@@ -63,30 +69,41 @@ class Selectivity:
         the clauses that pass a range are few and all different. A set of several values means as many copies,
         so it must be better than the range. What remains is checked on the candidates, in the order of cost.
         """
+        ranges: list[tuple[float, Predicate]] = []
+        hashed: list[tuple[float, Predicate]] = []
+        rest: list[Predicate] = []
         for test in tests:
             self._see(test)
-        ranges = sorted((t for t in tests if isinstance(t, Numbers | Strings)), key=self._share)
-        hashed = sorted((t for t in tests if isinstance(t, Among | Absent | Beginning)), key=self._share)
+            kind = type(test)
+            if kind is Numbers or kind is Strings:
+                ranges.append((self._share(test), test))
+            elif kind is Among or kind is Absent or kind is Beginning:
+                hashed.append((self._share(test), test))
+            else:
+                rest.append(test)
+        ranges.sort(key=_first)
+        hashed.sort(key=_first)
         access: list[Predicate] = []
+        checked: list[Predicate] = []
         copies = 1
-        for test in hashed:
+        for share, test in hashed:
             more = len(test.values) if isinstance(test, Among) else 1
-            if more > 1 and ranges and self._share(test) > self._share(ranges[0]):
-                continue
-            if not access or copies * more <= COPIES_MAX:
+            worse = more > 1 and ranges and share > ranges[0][0]
+            if not worse and (not access or (share <= SHARE_MAX and copies * more <= COPIES_MAX)):
                 access.append(test)
                 copies *= more
-        access += ranges[:1]
-        chosen = set(map(id, access))
-        rest = [test for test in (*hashed, *ranges, *tests) if id(test) not in chosen]
-        return (*access, *dict.fromkeys(rest)), len(access)
+            else:
+                checked.append(test)
+        access += [test for _, test in ranges[:1]]
+        checked += [test for _, test in ranges[1:]]
+        return (*access, *checked, *rest), len(access)
 
     def _see(self, test: Predicate) -> None:
         if isinstance(test, Among):
             values = self._values.setdefault(test.key, set())
             if len(values) < VALUES_MAX:
                 values.update(test.values)
-        elif isinstance(test, Numbers | Strings):
+        elif isinstance(test, (Numbers, Strings)):
             sample = self._samples.setdefault((test.key, type(test)), _Sample())
             sample.add(test.low)
             if test.high is not None:
@@ -103,4 +120,5 @@ class Selectivity:
                 return self._samples[key, type(test)].share(low, high)
             case Absent():
                 return ABSENT_SHARE
-        return 1.0
+            case _:
+                return 1.0

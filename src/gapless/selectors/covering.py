@@ -12,7 +12,7 @@ that have the same tests, literally.
 **Complete** for conditions made by ``AND``, ``OR`` and ``NOT`` of comparisons of an attribute with a
 constant, ``BETWEEN`` and ``IN`` constants, ``LIKE`` without wildcards or with a single ``%`` at the end,
 null tests and boolean attributes. Except: where numbers or strings lie so close that no value is between
-them (``x > 'a' AND x < 'a' || U+0000`` is not seen to be impossible), where an attribute and its parts are
+them (``x > 1 AND x < 1.0000000000000002`` is not seen to be impossible), where an attribute and its parts are
 split in several ways at once, and beyond the limits below, where only conditions and parts of conditions
 that are literally the same are recognised. Nothing is concluded from the meaning of other tests: ``x * 2 >
 4`` is not seen to cover ``x > 3``.
@@ -39,7 +39,7 @@ def covers(wide: Condition, narrow: Condition) -> bool:
     if wide == narrow:
         return True
     conjunctions = disjuncts(narrow, NARROW_BOXES_MAX)
-    boxes = None if conjunctions is None else [_Box.of(conjunction) for conjunction in conjunctions]
+    boxes = None if conjunctions is None else _boxes(conjunctions)
     budget = _Budget(STEPS_MAX)
     parts = wide.operands if isinstance(wide, And) else (wide,)
     return all(_covers_part(part, narrow, boxes, budget) for part in parts)
@@ -52,7 +52,7 @@ def _covers_part(wide: Condition, narrow: Condition, boxes: list[_Box] | None, b
         alternatives = wide.operands if isinstance(wide, Or) else (wide,)
         necessary = narrow.operands if isinstance(narrow, And) else (narrow,)
         return boxes == [] or not {*alternatives, wide}.isdisjoint({*necessary, narrow})
-    taking = [_Box.of(conjunction) for conjunction in conjunctions]
+    taking = _boxes(conjunctions)
     paths = {path: None for box in taking for path in box.regions}
     return all(_covered(box.knowing(paths), taking, budget) for box in boxes)
 
@@ -110,6 +110,12 @@ class _Box:
     def is_disjoint(self, other: _Box) -> bool:
         """Whether no event is surely in both."""
         return any(not self.values(path) & values for path, values in other.regions.items())
+
+
+def _boxes(conjunctions: tuple[Conjunction, ...]) -> list[_Box]:
+    """The events for which one of the conjunctions is true."""
+    boxes = [_Box.of(conjunction) for conjunction in conjunctions]
+    return [box for box in boxes if not box.is_empty()]
 
 
 def _covered(box: _Box, taking: list[_Box], budget: _Budget, index: int = 0) -> bool:

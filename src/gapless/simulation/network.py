@@ -106,6 +106,7 @@ class Network:
 
     def __init__(self, clock: Clock, hosts: dict[NodeId, Host], latency: Latency, rng: Random) -> None:
         self.cut: dict[tuple[NodeId, NodeId], None] = {}
+        self.dark: dict[NodeId, None] = {}  # crashed with their whole machine: nothing answers there
         self.slowness: dict[tuple[NodeId, NodeId], int] = {}
         self.us_per_message: dict[tuple[NodeId, NodeId], Micros] = {}
         self.messages = 0
@@ -150,7 +151,8 @@ class Network:
 
     def _dial_arrives(self, dial: Dial) -> None:
         dialer, target = self._hosts[dial.dialer], self._hosts.get(dial.target)
-        if (dial.dialer, dial.target) in self.cut or (dial.target, dial.dialer) in self.cut:
+        ways = (dial.dialer, dial.target), (dial.target, dial.dialer)
+        if dial.target in self.dark or any(way in self.cut for way in ways):
             self._clock.at(self._clock.now + DIAL_TIMEOUT, self._dial_fails, dial)
             return
         if target is None or not target.is_up or self._collides(dial):
@@ -247,9 +249,9 @@ class Network:
             self._arrives((channel, item))
 
     def _stale(self, channel: Channel) -> None:
-        """The target no longer has this session: a reset goes back, as TCP does."""
-        source = self._hosts[channel.source]
-        if source.connections.get(channel.target) is channel.connection:
+        """The target runs and no longer has this session: a reset goes back, as TCP does."""
+        source, target = self._hosts[channel.source], self._hosts[channel.target]
+        if target.is_up and source.connections.get(channel.target) is channel.connection:
             back = channel.connection.channels[channel.target]
             self._transmit(back, None)
 
@@ -271,6 +273,8 @@ class Network:
         """The node is gone. Its operating system may still close its sessions, or nothing does."""
         host = self._hosts[name]
         host.dials.clear()
+        if silently:
+            self.dark[name] = None
         for peer, connection in list(host.connections.items()):
             del host.connections[peer]
             if not silently:

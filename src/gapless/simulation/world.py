@@ -28,6 +28,7 @@ from gapless.core.effects import (
     Persist,
     Receipt,
     Record,
+    Reset,
     Send,
 )
 from gapless.core.events import (
@@ -192,6 +193,12 @@ class SimulatedHost:
                             t=world.now, subscription=subscription, start=start.first, unreachable=unreachable
                         )
                     )
+                case Reset(subscription=subscription, publishers=publishers, start=start):
+                    world.record(
+                        trace.Reset(
+                            t=world.now, subscription=subscription, publishers=publishers, start=start.first
+                        )
+                    )
                 case Connect(peer=peer):
                     world.network.dial(self.name, peer)
                 case Disconnect(peer=peer):
@@ -304,11 +311,15 @@ class World:
                 raise TimeoutError(f"not within {within / SECOND:g} simulated seconds")
             self.run_for(10 * MILLISECOND)
 
-    def settle(self, *, quiet: Micros = 3 * SECOND, within: Micros = 120 * SECOND) -> bool:
-        """Let time pass until only signs of life are sent for a while; False when it never gets quiet."""
-        limit = self.now + within
+    def settle(self, *, quiet: Micros = 5 * SECOND, within: Micros = 120 * SECOND) -> bool:
+        """Let time pass until only signs of life are sent for a while; False when it never gets quiet.
+
+        The while must be longer than the longest silence of a node that has still something to do: the
+        time until a peer is suspected, or the longest pause between two dials and the time one takes.
+        """
+        limit, began = self.now + within, self.now
         while self.now < limit:
-            if self.now - self.network.useful_at >= quiet:
+            if self.now - max(self.network.useful_at, began) >= quiet:
                 return True
             self.run_for(quiet // 4)
         return False
@@ -323,6 +334,7 @@ class World:
     def restart(self, name: NodeId) -> None:
         """Start a killed node again, from its store."""
         self.record(trace.Restart(t=self.now, node=name))
+        self.network.dark.pop(name, None)
         self.hosts[name].start()
 
     def cut(self, a: NodeId, b: NodeId, *, one_way: bool = False) -> None:

@@ -21,6 +21,15 @@ from gapless.core.messages.overlay import (
     Ping,
     Status,
 )
+from gapless.core.messages.publisher import (
+    Acknowledged,
+    Attached,
+    Confirmed,
+    Log,
+    Publications,
+    Superseded,
+    Synced,
+)
 
 OverlayMessage: TypeAlias = (
     JoinRequest | JoinRefused | PartialTopology | Joined | JoinedConfirmed | Neighbourhood | Status | Ping
@@ -28,22 +37,31 @@ OverlayMessage: TypeAlias = (
 BestEffortMessage: TypeAlias = (
     BestEffortSubscribe | BestEffortSubscribed | BestEffortUnsubscribe | BestEffortEvents
 )
-Message: TypeAlias = OverlayMessage | BestEffortMessage
+PublisherMessage: TypeAlias = Log | Synced | Confirmed | Attached | Publications | Acknowledged | Superseded
+Message: TypeAlias = OverlayMessage | BestEffortMessage | PublisherMessage
 
 __all__ = [
+    "Acknowledged",
+    "Attached",
     "BestEffortEvents",
     "BestEffortMessage",
     "BestEffortSubscribe",
     "BestEffortSubscribed",
     "BestEffortUnsubscribe",
+    "Confirmed",
     "JoinRefused",
     "JoinRequest",
     "Joined",
     "JoinedConfirmed",
+    "Log",
     "Message",
     "Neighbourhood",
     "OverlayMessage",
     "PartialTopology",
     "Ping",
+    "Publications",
+    "PublisherMessage",
     "Status",
+    "Superseded",
+    "Synced",
 ]

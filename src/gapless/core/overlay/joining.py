@@ -99,8 +99,11 @@ class Joining:
         topology = self._topology
         own = [link(topology.me, neighbour) for neighbour in topology.neighbours()]
         self._marked_at = dict.fromkeys(topology.links(marked=True), now)
-        if any(topology.is_valid(each) for each in own) or not (own or self._join_points):
+        if any(topology.is_valid(each) for each in own) or not self._join_points:
             self._become(JoinState.VALID_JOINED)
+            for each in own:
+                if topology.is_marked(each):
+                    self._forget(each)
         elif own:
             self._attach(topology.neighbours()[0])
 
@@ -153,19 +156,21 @@ class Joining:
 
     def on_joined(self, peer: NodeId, joined: Joined, now: Micros) -> None:
         """Phase 2 at a node within δ of the join point (003, algorithm 1)."""
-        if self._completed.get(joined.node) == joined.incarnation:
+        if self.state is JoinState.DETACHED or self._completed.get(joined.node) == joined.incarnation:
             self._out.append(Send(peer, JoinedConfirmed(joined.node, joined.incarnation)))
             return
+        for rival in self._topology.rivals(joined.link):
+            self._forget(rival)
         self.learn((), (joined.link,), now)
         wave = self._waves.get(joined.node)
-        if wave is None or wave.joined != joined:
+        if wave is None or wave.joined.incarnation < joined.incarnation:
             wave = self._waves[joined.node] = Wave(joined)
         wave.senders[peer] = None
 
     def on_confirmed(self, peer: NodeId, message: JoinedConfirmed) -> None:
         """A branch of a wave is complete."""
         wave = self._waves.get(message.node)
-        if wave is not None and wave.joined.incarnation == message.incarnation and peer in wave.asked:
+        if wave is not None and wave.joined.incarnation <= message.incarnation and peer in wave.asked:
             wave.asked[peer] = True
 
     def session_down(self, peer: NodeId) -> None:
@@ -234,18 +239,21 @@ class Joining:
 
     def learn(self, valid: Iterable[Link], marked: Iterable[Link], now: Micros) -> list[Link]:
         """Take links into the topology and make the news durable; return the news that are valid."""
-        news, pending = self._topology.add(valid, marked)
-        self._marked_at |= dict.fromkeys(pending, now)
-        for each in news:
+        news = self._topology.add(valid, marked)
+        self._marked_at |= dict.fromkeys(news.marked, now)
+        for each in (*news.valid, *news.given_up):
             self._marked_at.pop(each, None)
-        self._out += [Persist(LinkAdded(each)) for each in news]
-        self._out += [Persist(LinkAdded(each, marked=True)) for each in pending]
-        return news
+        self._out += [Persist(LinkRemoved(each)) for each in news.given_up]
+        self._out += [Persist(LinkAdded(each)) for each in news.valid]
+        self._out += [Persist(LinkAdded(each, marked=True)) for each in news.marked]
+        return news.valid
 
     def _drop_if_idle(self, marked: Link) -> None:
         """Forget a join that never completed, unless its wave is passing just now or it is my own."""
-        if any(node in self._waves for node in marked) or self.state is not JoinState.VALID_JOINED:
-            return
+        if self.state is JoinState.VALID_JOINED and not any(node in self._waves for node in marked):
+            self._forget(marked)
+
+    def _forget(self, marked: Link) -> None:
         del self._marked_at[marked]
         self._topology.remove(marked)
         self._out.append(Persist(LinkRemoved(marked)))
@@ -255,7 +263,7 @@ class Joining:
         moments = [
             since + self._timing.give_up_join_after
             for each, since in self._marked_at.items()
-            if not any(node in self._waves for node in each)
+            if self.state is JoinState.VALID_JOINED and not any(node in self._waves for node in each)
         ]
         if self._ask_at is not None:
             moments.append(self._ask_at)

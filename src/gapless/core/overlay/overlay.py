@@ -118,9 +118,12 @@ class Overlay:
             self._out.append(Disconnect(peer, f"the client's home {identity.home} is not near this broker"))
             return False
         self.sessions.opened(identity, dialed, now)
-        valid, marked = self._links_for(identity)
-        self._out.append(Send(peer, Neighbourhood(tuple(valid), tuple(marked), self.state)))
+        self._tell_links(identity)
         return True
+
+    def _tell_links(self, identity: Identity) -> None:
+        valid, marked = self._links_for(identity)
+        self._out.append(Send(identity.node, Neighbourhood(tuple(valid), tuple(marked), self.state)))
 
     def _links_for(self, identity: Identity) -> tuple[list[Link], list[Link]]:
         if self.is_leaf:
@@ -139,6 +142,7 @@ class Overlay:
 
     def message(self, peer: NodeId, message: OverlayMessage, now: Micros) -> None:
         """Handle an overlay message."""
+        is_new = peer not in self.topology
         match message:
             case Ping():
                 pass  # having been heard is all
@@ -156,15 +160,18 @@ class Overlay:
                 self.joining.on_joined(peer, message, now)
             case JoinedConfirmed():
                 self.joining.on_confirmed(peer, message)
+        if is_new and peer in self.topology and isinstance(message, Joined | Neighbourhood):
+            self._tell_links(self.sessions.up[peer].identity)  # at the start of the session it got none
 
     def _on_neighbourhood(self, peer: NodeId, message: Neighbourhood, now: Micros) -> None:
         """Learn what was missed; pass news on, so that they reach those behind this node as well."""
         session = self.sessions.up[peer]
         session.state = message.state
         self._synced[peer] = None
-        if session.identity.is_leaf:
+        if session.identity.is_leaf or self.joining.state is JoinState.DETACHED:
             return
-        news = self.joining.learn(message.valid, message.marked, now)
+        hearsay = [each for each in message.marked if self.me not in each]  # of my own joins I know more
+        news = self.joining.learn(message.valid, hearsay, now)
         if news and not self.is_leaf:
             for other, other_session in self.sessions.up.items():
                 if other != peer and other in self._synced:
@@ -261,8 +268,16 @@ class Overlay:
         return None
 
     def extended(self, path: Path, peer: NodeId) -> Path:
-        """The path that the peer should use towards the same destination: this node and, when the
-        session bypasses some, the nodes between are appended; the oldest are dropped."""
-        between = self.topology.path(peer)[:-1] if peer in self.topology else [self.me]
-        limit = 3 * self.topology.delta + 1
-        return (*path, *between)[-max(limit, 1) :]
+        """The path that the peer should use towards the same destination, as long as a vector needs.
+
+        Away from the destination it is longer by this node and those that the session bypasses. Where the
+        session leads towards the destination, the part that both ways share is left out.
+        """
+        way = self.topology.path(peer) if peer in self.topology else [self.me, peer]
+        shared = 0
+        for ahead, step in zip(reversed(path), way[1:], strict=False):
+            if ahead != step:
+                break
+            shared += 1
+        limit = max(1, 3 * self.topology.delta + 1)
+        return (*path[: len(path) - shared], *way[shared:-1])[-limit:]

@@ -8,8 +8,19 @@ unique and any link that would close one is refused.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
 
 from gapless.core.model import Link, NodeId, link
+
+
+class News(NamedTuple):
+    """What an addition changed."""
+
+    valid: list[Link]
+    marked: list[Link]
+    given_up: list[Link]
+    """Marked links that stood against a valid one: their joins must have been given up."""
 
 
 class Topology:
@@ -26,20 +37,24 @@ class Topology:
 
     # -- changing it ---------------------------------------------------------------------------------
 
-    def add(self, valid: Iterable[Link] = (), marked: Iterable[Link] = ()) -> tuple[list[Link], list[Link]]:
+    def add(self, valid: Iterable[Link] = (), marked: Iterable[Link] = ()) -> News:
         """Add links and return those that are news; a valid link replaces its marked copy.
 
-        Links that lie outside the neighbourhood are left out, and so are marked ones that would close a
-        cycle: the join behind one of them was given up. The order in which links come does not matter:
-        each is kept once a link before it has brought one of its ends into view.
+        Links that lie outside the neighbourhood are left out. The order in which links come does not
+        matter: each is kept once a link before it has brought one of its ends into view. Where two links
+        cannot both be in a tree, a valid one replaces a marked one, and of two marked ones the first stays.
         """
         waiting = dict.fromkeys(sorted(marked), True) | dict.fromkeys(sorted(valid), False)
-        news: tuple[list[Link], list[Link]] = ([], [])
+        news = News([], [], [])
         progress = True
         while progress:
             in_view = [each for each in waiting if each[0] in self._depth or each[1] in self._depth]
             for each in in_view:
                 is_marked = waiting.pop(each)
+                if not is_marked:
+                    for rival in self.rivals(each):
+                        self.remove(rival)
+                        news.given_up.append(rival)
                 if self._add_one(each, is_marked):
                     news[is_marked].append(each)
             progress = bool(in_view and waiting)
@@ -55,13 +70,15 @@ class Topology:
             if marked:
                 return False
             raise ValueError(f"the link {a}–{b} would close a cycle in the primary tree")
-        else:
+        elif a in self._depth or b in self._depth:
             near, far = (a, b) if a in self._depth else (b, a)
             if self._depth[near] + 1 > self.radius:
                 return False
             self._depth[far] = self._depth[near] + 1
             self._toward[far] = near
             self._direction[far] = self._direction.get(near, far)
+        else:
+            return False
         self._adjacent.setdefault(a, {})[b] = marked
         self._adjacent.setdefault(b, {})[a] = marked
         return True
@@ -102,6 +119,16 @@ class Topology:
     def is_valid(self, candidate: Link) -> bool:
         """Whether the link is known and its join is complete."""
         return not self._adjacent.get(candidate[0], {}).get(candidate[1], True)
+
+    def rivals(self, candidate: Link) -> list[Link]:
+        """The marked links that cannot be there if the candidate is: those of a node that joined here
+        first and then, because that failed, there."""
+        a, b = candidate
+        if not (a in self._depth and b in self._depth) or b in self._adjacent[a]:
+            return []
+        ways = [{link(*step) for step in pairwise(self.path(end))} for end in candidate]
+        between = ways[0] ^ ways[1]
+        return sorted(each for each in between if self.is_marked(each) and {*each} & {a, b})
 
     def distance(self, node: NodeId) -> int:
         """Number of links between the node and me."""

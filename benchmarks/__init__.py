@@ -1,0 +1,1 @@
+"""What gapless must be fast at, measured as ratios within one run."""

@@ -1,0 +1,111 @@
+"""Messages of publisher order.
+
+==================  =======================  =============================================================
+message             from → to                meaning
+==================  =======================  =============================================================
+``Log``             both ways, all sessions  the next entries of the sender's log of subscriptions
+``Synced``          broker → broker          my log has everything that lies on my other sides
+``Confirmed``       towards the client       all behind me know these subscriptions, but for ``pending``
+``Attached``        client → its home        my events come on this session from now on
+``Publications``    away from the publisher  events, each with what its sender knew
+``Acknowledged``    back to the publisher    all targets behind me have these
+``Superseded``      back to the publisher    I know a newer generation: forget the older ones
+==================  =======================  =============================================================
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from gapless.core.model import Event, NodeId, Path, SubscriptionId
+
+
+class Body(msgspec.Struct, frozen=True, array_like=True):
+    """A subscription, as it is told to somebody who does not know it; ``path`` leads to its client."""
+
+    topic: str
+    selector: str
+    path: Path
+
+
+class LogEntry(msgspec.Struct, frozen=True, array_like=True):
+    """One line of the sender's log: its index there, and the body unless the receiver has told it."""
+
+    index: int
+    subscription: SubscriptionId
+    body: Body | None = None
+    ended: bool = False
+
+
+class Log(msgspec.Struct, frozen=True, array_like=True, tag="log"):
+    """The next entries of the sender's log, in order: on every session before any publication."""
+
+    entries: tuple[LogEntry, ...]
+
+
+class Synced(msgspec.Struct, frozen=True, array_like=True, tag="synced"):
+    """My log, as streamed so far, has everything that lies on my sides other than yours."""
+
+
+class Confirmation(msgspec.Struct, frozen=True, array_like=True):
+    """All behind the sender have the subscription except ``pending``; may be repeated with new values."""
+
+    subscription: SubscriptionId
+    pending: tuple[NodeId, ...]
+    cut: dict[str, int]
+    """The highest sequence of each publisher that entered before the subscription was known there."""
+
+
+class Confirmed(msgspec.Struct, frozen=True, array_like=True, tag="confirmed"):
+    """Confirmations of several subscriptions."""
+
+    confirmations: tuple[Confirmation, ...]
+
+
+class Attached(msgspec.Struct, frozen=True, array_like=True, tag="attached"):
+    """This session is the client's home session; ``moved``: it has published elsewhere before."""
+
+    generation: int
+    moved: bool
+
+
+class Publication(msgspec.Struct, frozen=True, array_like=True):
+    """An event on its way, with what its sender knew when it first handled it."""
+
+    event: Event
+    generation: int
+    entry: NodeId
+    """The broker that took it from its publisher."""
+    epoch: int = 0
+    """How long the sender's log was then."""
+    excluded: tuple[SubscriptionId, ...] = ()
+    """Subscriptions that some node on the way did not know: never delivered for them."""
+
+
+class Publications(msgspec.Struct, frozen=True, array_like=True, tag="pubs"):
+    """A batch of publications, in the order in which the sender first handled them."""
+
+    batch: tuple[Publication, ...]
+
+
+class Acknowledgement(msgspec.Struct, frozen=True, array_like=True):
+    """Sequences of one publisher's events, of one generation."""
+
+    topic: str
+    publisher: str
+    generation: int
+    sequences: tuple[int, ...]
+
+
+class Acknowledged(msgspec.Struct, frozen=True, array_like=True, tag="acks"):
+    """All targets behind the sender have these events."""
+
+    acknowledgements: tuple[Acknowledgement, ...]
+
+
+class Superseded(msgspec.Struct, frozen=True, array_like=True, tag="superseded"):
+    """The sender has seen this newer generation of the publisher."""
+
+    topic: str
+    publisher: str
+    generation: int
