@@ -22,13 +22,14 @@ def index_of(*texts: str) -> MatchIndex[str]:
     return index
 
 
+OTHERS = [Selector(f"pad = {n} AND x = {n} AND y BETWEEN {n} AND {n}.5") for n in range(100)]
+
+
 def padded(*texts: str) -> MatchIndex[str]:
     """With enough others that never match to fill tables instead of lists."""
     index = index_of(*texts)
-    for number in range(200):
-        index.add(
-            f"other-{number}", Selector(f"pad = {number} AND x = {number} AND y BETWEEN {number} AND {number}.5")
-        )
+    for number, selector in enumerate(OTHERS):
+        index.add(f"other-{number}", selector)
     return index
 
 
@@ -121,7 +122,11 @@ def test_nested_attributes(make: Any) -> None:
     index = make("n.x = 1", "n.y.z IS NULL", '"n.x" = 1', "n IS NOT NULL", "n.x = 1 AND n.y.z > 2")
     assert index.match({"n": {"x": 1}}) == ["n.x = 1", "n.y.z IS NULL", "n IS NOT NULL"]
     assert index.match({"n.x": 1}) == ["n.y.z IS NULL", '"n.x" = 1']
-    assert index.match({"n": {"x": 1, "y": {"z": 3}}}) == ["n.x = 1", "n IS NOT NULL", "n.x = 1 AND n.y.z > 2"]
+    assert index.match({"n": {"x": 1, "y": {"z": 3}}}) == [
+        "n.x = 1",
+        "n IS NOT NULL",
+        "n.x = 1 AND n.y.z > 2",
+    ]
     assert index.match({"n": 1}) == ["n.y.z IS NULL", "n IS NOT NULL"]
     assert index.match({"n": {"x": [], "y": "z"}}) == ["n.y.z IS NULL", "n IS NOT NULL"]
 
@@ -154,11 +159,14 @@ def test_too_many_alternatives_are_evaluated_but_the_rest_is_looked_up() -> None
 
 def test_equal_selectors_share_a_clause() -> None:
     index: MatchIndex[int] = MatchIndex()
-    spellings = ("x = 1 AND y > 2 AND z IN (1, 2)", "z IN (2, 1) AND x = 1.0 AND y > 2", "2 < y AND z IN (1,2) AND 1 = x")
+    spellings = [
+        Selector("x = 1 AND y > 2 AND z IN (1, 2)"),
+        Selector("z IN (2, 1) AND x = 1.0 AND y > 2"),
+        Selector("2 < y AND z IN (1, 2) AND 1 = x"),
+    ]
     for key in range(10_000):
-        index.add(key, Selector(spellings[key]) if key < 3 else Selector(spellings[0]))
-        if key == 3:
-            assert len(index._clauses) == 1
+        index.add(key, spellings[key % 3])
+    assert len(index._clauses) == 1
     event = {"x": 1, "y": 3, "z": 2}
     assert index.match(event) == list(range(10_000))
     for key in range(0, 10_000, 2):
@@ -187,12 +195,12 @@ def test_overlapping_ranges_removed_and_added_again() -> None:
 def test_deep_buckets() -> None:
     """Thousands with the same first predicates, which differ in the last."""
     index: MatchIndex[int] = MatchIndex()
-    for key in range(3_000):
+    for key in range(2_000):
         index.add(key, Selector(f"a = 1 AND b = TRUE AND c LIKE 'x%' AND d = {key % 10} AND e = {key}"))
     event = {"a": 1, "b": True, "c": "xyz", "d": 7, "e": 1_237}
     assert index.match(event) == [1_237]
     assert index.match(event | {"b": 1}) == []
-    for key in range(3_000):
+    for key in range(2_000):
         index.remove(key)
     assert_clean(index)
 
@@ -201,7 +209,7 @@ def test_churn_against_brute_force() -> None:
     random = Random(5)
     index: MatchIndex[int] = MatchIndex()
     model: dict[int, Selector] = {}
-    for key in range(3_000):
+    for key in range(2_000):
         low = random.randint(0, 100)
         text = random.choice(
             (
@@ -235,10 +243,10 @@ def test_churn_against_brute_force() -> None:
 def test_only_candidates_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(3)
     index: MatchIndex[int] = MatchIndex()
-    for key in range(5_000):
+    for key in range(2_500):
         low = random.uniform(0, 1_000)
         if key % 5:
-            text = f"s = 's{key % 500}' AND p BETWEEN {low} AND {low + 50} AND v IN ('a', 'b', 'c')"
+            text = f"s = 's{key % 250}' AND p BETWEEN {low} AND {low + 50} AND v IN ('a', 'b', 'c')"
         else:
             text = f"p BETWEEN {low} AND {low + 1} AND v IN ('a', 'b', 'c')"
         index.add(key, Selector(text))
@@ -253,15 +261,29 @@ def test_only_candidates_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
 
         monkeypatch.setattr(kind, "holds", holds)
     for _ in range(100):
-        index.match({"s": f"s{random.randint(0, 499)}", "p": random.uniform(0, 1_000), "v": "a"})
+        index.match({"s": f"s{random.randint(0, 249)}", "p": random.uniform(0, 1_000), "v": "a"})
     assert asked / 100 < 25
 
 
 def test_a_copy_by_pickle_matches_alike() -> None:
-    texts = ("x", "x = 1", "y > 1", "y * 2 > z", "s LIKE 'a%'", "x IS NULL", "s BETWEEN 'a' AND 'b'", "n.x = 2")
+    texts = (
+        "x",
+        "x = 1",
+        "y > 1",
+        "y * 2 > z",
+        "s LIKE 'a%'",
+        "x IS NULL",
+        "s BETWEEN 'a' AND 'b'",
+        "n.x = 2",
+    )
     index = padded(*texts)
     copy = pickle.loads(pickle.dumps(index))
-    for event in ({"x": True}, {"x": 1, "y": 2, "z": 1}, {"s": "ab", "n": {"x": 2}}, {"x": 3, "pad": 3, "y": 3}):
+    for event in (
+        {"x": True},
+        {"x": 1, "y": 2, "z": 1},
+        {"s": "ab", "n": {"x": 2}},
+        {"x": 3, "pad": 3, "y": 3},
+    ):
         assert copy.match(event) == index.match(event) != []
     copy.add("more", Selector("x = 1"))
     for text in texts:

@@ -179,10 +179,11 @@ def test_d3_07_what_a_node_believes_of_another() -> None:
     assert view(world, of="b", at="a") is NodeState.OPERATIONAL, "views need not be accurate at all times"
     world.run_for(BYPASSED)
     assert view(world, of="b", at="a") is NodeState.FAILED
-    world.network.slowness["c", "b"] = 40  # so that b waits for what c knows
+    world.network.slowness["c", "b"] = 500  # so that b waits for what c knows
     world.restart("b")
     world.run_until(lambda: view(world, of="b", at="a") is NodeState.RECOVERING)
     assert state_of(world, "b") is NodeState.RECOVERING
+    world.network.slowness.clear()
     world.run_until(lambda: view(world, of="b", at="a") is NodeState.OPERATIONAL)
     assert state_of(world, "b") is NodeState.OPERATIONAL
 

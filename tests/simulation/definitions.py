@@ -94,9 +94,7 @@ class World:
             if isinstance(grant, Reset):
                 if publisher in grant.publishers or publisher in grant.start:
                     found.append((i, start, True))
-            elif not found and (
-                publisher in grant.start or not {publisher, *clients} & set(grant.unreachable)
-            ):
+            elif not found and (not {publisher, *clients} & set(grant.unreachable)):
                 found.append((i, start, False))
         return found
 

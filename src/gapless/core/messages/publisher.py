@@ -54,6 +54,12 @@ class Confirmation(msgspec.Struct, frozen=True, array_like=True):
     pending: tuple[NodeId, ...]
     cut: dict[str, int]
     """The highest sequence of each publisher that entered before the subscription was known there."""
+    present: tuple[str, ...] = ()
+    """The publishers of the cut that are still where it was taken: their start is exact."""
+
+    def says_as(self, other: Confirmation | None) -> bool:
+        """Whether this is no news after the other: who has left since need not be told."""
+        return other is not None and self.pending == other.pending and self.cut == other.cut
 
 
 class Confirmed(msgspec.Struct, frozen=True, array_like=True, tag="confirmed"):
@@ -74,8 +80,10 @@ class Publication(msgspec.Struct, frozen=True, array_like=True):
 
     event: Event
     generation: int
-    entry: NodeId
-    """The broker that took it from its publisher."""
+    entry: NodeId = ""
+    """The broker that took it from its publisher; empty on the way there."""
+    home: NodeId = ""
+    """The broker of the publisher's client, which is its entry unless that failed."""
     epoch: int = 0
     """How long the sender's log was then."""
     excluded: tuple[SubscriptionId, ...] = ()

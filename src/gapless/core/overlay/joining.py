@@ -200,12 +200,13 @@ class Joining:
 
     def _branches(self, joined: Joined) -> set[NodeId]:
         """The directions in which RCPT^J lies: the nodes within δ of the join point, behind this one as
-        seen from the joining node (X-D3-05), which is no recipient itself."""
+        seen from the joining node (X-D3-05), which is no recipient itself and may be out of view."""
         topology = self._topology
         near = topology.ball(joined.join_point, topology.delta)
         branches = {topology.direction(node) for node in near if node in topology and node != topology.me}
-        if joined.node in topology and joined.node != topology.me:
-            branches.discard(topology.direction(joined.node))
+        came_from = joined.node if joined.join_point == topology.me else joined.join_point
+        if joined.node != topology.me and came_from in topology:
+            branches.discard(topology.direction(came_from))
         return branches
 
     def _ask_branches(self, wave: Wave, frontier: Frontier) -> bool:

@@ -174,7 +174,7 @@ class Overlay:
         news = self.joining.learn(message.valid, hearsay, now)
         if news and not self.is_leaf:
             for other, other_session in self.sessions.up.items():
-                if other != peer and other in self._synced:
+                if other != peer:
                     valid = set(self._links_for(other_session.identity)[0])
                     told = tuple(each for each in news if each in valid)
                     if told:

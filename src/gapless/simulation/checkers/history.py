@@ -285,7 +285,7 @@ def _epochs(subscription: Subscription, stream: Stream) -> Iterable[Epoch]:
         if isinstance(grant, Reset):
             concerned = start is not None or stream.publisher in grant.publishers
         else:
-            concerned = not promised and (start is not None or stream.names.isdisjoint(grant.unreachable))
+            concerned = not promised and stream.names.isdisjoint(grant.unreachable)
         if concerned:
             promised = True
             first = stream.first_after(index) if start is None else start

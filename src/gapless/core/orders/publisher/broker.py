@@ -44,6 +44,7 @@ class PublisherBroker(BrokerOrder):
         self._indexes: dict[str, MatchIndex[SubscriptionId]] = {}
         self._entered: dict[str, dict[str, int]] = {}  # topic -> publisher -> highest sequence
         self._attached: dict[NodeId, Attached] = {}
+        self._present: dict[Source, NodeId] = {}  # publishers and the client through which they publish here
         self._admitted: dict[NodeId, list[Publication] | None] = {}  # leaf -> held back; None: admitted
         self._outgoing: dict[NodeId, list[Publication]] = {}
         self._acks: dict[NodeId, dict[tuple[str, str, int], list[int]]] = {}
@@ -71,6 +72,8 @@ class PublisherBroker(BrokerOrder):
         self._confirmations.pop(peer, None)
         self._attached.pop(peer, None)
         self._admitted.pop(peer, None)
+        for source in [source for source, leaf in self._present.items() if leaf == peer]:
+            del self._present[source]
         for held in self.custody.all_held():
             held.senders.pop(peer, None)
             lost = held.waiting.pop(peer, None)
@@ -185,21 +188,26 @@ class PublisherBroker(BrokerOrder):
             return
         pending = {node for node in frontier.down if elsewhere(node)}
         cut = dict(entry.entered)
+        topic = entry.body.topic
+        present = {publisher for publisher in cut if (topic, publisher) in self._present}
         for peer in frontier.active:
             if elsewhere(peer):
                 answer = self.peers[peer].confirmed.get(entry.subscription)
                 if answer is None:
                     return
                 pending.update(answer.pending)
+                present.update(answer.present)
                 for publisher, sequence in answer.cut.items():
                     cut[publisher] = max(sequence, cut.get(publisher, 0))
-        confirmation = Confirmation(entry.subscription, tuple(sorted(pending)), cut)
+        confirmation = Confirmation(
+            entry.subscription, tuple(sorted(pending)), cut, tuple(sorted(present))
+        )
         receivers = [peer for peer in frontier.active if not elsewhere(peer)]
         if entry.owner in self.peers:
             receivers.append(entry.owner)
         for peer in receivers:
             peer_log = self.peers[peer]
-            if peer_log.confirmed_to.get(entry.subscription) != confirmation:
+            if not confirmation.says_as(peer_log.confirmed_to.get(entry.subscription)):
                 peer_log.confirmed_to[entry.subscription] = confirmation
                 self._confirmations.setdefault(peer, []).append(confirmation)
 
@@ -231,7 +239,9 @@ class PublisherBroker(BrokerOrder):
     def _enter(self, leaf: NodeId, publication: Publication) -> None:
         """This broker takes the event from its publisher."""
         event = publication.event
-        self._handle(leaf, publication)
+        home = self.overlay.sessions.up[leaf].identity.home or ""
+        self._handle(leaf, Publication(event, publication.generation, self.overlay.me, home))
+        self._present[source_of(event)] = leaf
         entered = self._entered.setdefault(event.topic, {})
         entered[event.publisher] = max(event.sequence, entered.get(event.publisher, 0))
 
@@ -290,8 +300,14 @@ class PublisherBroker(BrokerOrder):
                 waiting.setdefault(hop, {})[path[0]] = path
         if not waiting:
             return None
-        entry = publication.entry or self.overlay.me
-        kept = Publication(event, publication.generation, entry, self.log.length, tuple(excluded))
+        kept = Publication(
+            event,
+            publication.generation,
+            publication.entry,
+            publication.home,
+            self.log.length,
+            tuple(excluded),
+        )
         return Held(kept, {peer: None}, waiting)
 
     def _on_acknowledgement(self, peer: NodeId, ack: Acknowledgement) -> None:

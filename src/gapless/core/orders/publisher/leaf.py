@@ -58,7 +58,8 @@ class Subscription:
     topic: str
     selector: str
     live: bool = False
-    pending: tuple[NodeId, ...] = ()
+    unreached: tuple[NodeId, ...] = ()
+    """Brokers that have not known it at any time since it became live."""
     cut: dict[str, int] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
 
@@ -133,7 +134,7 @@ class PublisherLeaf(LeafOrder):
             self._outgoing.append(self._publication(event))
 
     def _publication(self, event: Event) -> Publication:
-        return Publication(event, self._generation, "")
+        return Publication(event, self._generation)
 
     def _on_acknowledgement(self, ack: Acknowledgement) -> None:
         retained = self.retained.get((ack.topic, ack.publisher))
@@ -178,28 +179,29 @@ class PublisherLeaf(LeafOrder):
             return
         answers = [self.peers[peer].confirmed.get(subscription) for peer in frontier.active]
         pending = set(frontier.down)
-        cut = dict(state.cut)
+        cut, present = dict(state.cut), set[str]()
         for answer in answers:
             if answer is None:
                 return
             pending.update(answer.pending)
+            present.update(answer.present)
             for publisher, sequence in answer.cut.items():
                 cut[publisher] = max(sequence, cut.get(publisher, 0))
-        state.pending = tuple(sorted(pending))
         raised = [
             publisher
             for publisher, sequence in cut.items()
-            if sequence > state.cut.get(publisher, 0)
-            and state.last.get(publisher, 0) > 0
-            and sequence >= state.last[publisher]
+            if sequence > state.cut.get(publisher, 0) and 0 < state.last.get(publisher, 0) <= sequence
         ]
         state.cut = cut
-        start = StartCut({publisher: sequence + 1 for publisher, sequence in cut.items()})
-        if not state.live:
+        start = StartCut({publisher: cut[publisher] + 1 for publisher in sorted(present)})
+        unreached = pending if not state.live else pending.intersection(state.unreached)
+        if not state.live or len(unreached) < len(state.unreached):
             state.live = True
-            self.out.append(Live(subscription, start, state.pending))
-        elif raised:
-            self.out.append(Reset(subscription, tuple(sorted(raised)), start))
+            state.unreached = tuple(sorted(unreached))
+            self.out.append(Live(subscription, start, state.unreached))
+        if raised:
+            begins = {publisher: cut[publisher] + 1 for publisher in sorted(raised)}
+            self.out.append(Reset(subscription, tuple(begins), StartCut(begins)))
 
     # -- messages ----------------------------------------------------------------------------------------
 
@@ -240,23 +242,32 @@ class PublisherLeaf(LeafOrder):
         index = self._indexes.get(event.topic)
         for subscription in index.match(event.attributes) if index is not None else ():
             state = self.subscriptions[subscription]
-            if not state.live:  # too early to be promised: the start lies behind it
+            if self._is_too_early(state, publication):  # not promised: the start lies behind it
                 state.cut[event.publisher] = max(event.sequence, state.cut.get(event.publisher, 0))
             elif self._is_due(subscription, state, peer, publication):
                 state.last[event.publisher] = event.sequence
                 self.out.append(Deliver(subscription, event))
 
+    def _is_too_early(self, state: Subscription, publication: Publication) -> bool:
+        """Before it is live; and no flow begins while a broker that may have taken events of the publisher
+        without knowing the subscription has not been reached."""
+        if not state.live:
+            return True
+        if publication.event.publisher in state.last:
+            return False
+        return publication.entry in state.unreached or publication.home in state.unreached
+
     def _is_due(
         self, subscription: SubscriptionId, state: Subscription, peer: NodeId, publication: Publication
     ) -> bool:
+        """New, promised, and known to all who forwarded it."""
         publisher, sequence = publication.event.publisher, publication.event.sequence
-        if sequence <= state.last.get(publisher, 0):
-            return False
-        if sequence <= state.cut.get(publisher, 0) or subscription in publication.excluded:
-            return False
-        if not self.peers[peer].knew(subscription, publication.epoch):
-            return False
-        return publisher in state.last or publication.entry not in state.pending
+        return (
+            sequence > state.last.get(publisher, 0)
+            and sequence > state.cut.get(publisher, 0)
+            and subscription not in publication.excluded
+            and self.peers[peer].knew(subscription, publication.epoch)
+        )
 
     def flush(self, now: Micros) -> None:
         """Send what was gathered during the batch."""
