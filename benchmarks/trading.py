@@ -6,12 +6,12 @@ Events have five attributes: ``symbol`` (2,000 of three or four letters), ``pric
 Subscriptions, in percent:
 
 ====  =========================================================================================
-  40  ``symbol = … AND price BETWEEN … AND venue IN (3)``
+  42  ``symbol = … AND price BETWEEN … AND venue IN (3)``
   10  ``symbol = … AND quantity >= …``: large orders
   12  ``price BETWEEN … AND venue IN (3)``: a range of a thousandth of all prices, no equality
    6  ``price BETWEEN …``: nothing but a narrow range
    2  ``price > …``: nothing but a high bound
-   4  ``symbol IN (3)``: nothing but a set
+   2  ``symbol IN (3)``: nothing but a set
    8  ``symbol = … AND price < … OR symbol = … AND price > …``
    6  ``symbol LIKE 'AB%' AND price BETWEEN …``
    5  ``desk IS NULL AND symbol = … AND price BETWEEN …``
@@ -155,12 +155,12 @@ class Trading:
 
 
 SHAPES: tuple[tuple[int, Callable[[Trading], Condition]], ...] = (
-    (40, lambda trading: And((trading.symbol(), trading.prices(10, 200), trading.venues()))),
+    (42, lambda trading: And((trading.symbol(), trading.prices(10, 200), trading.venues()))),
     (10, lambda trading: And((trading.symbol(), trading.quantity()))),
     (12, lambda trading: And((trading.prices(0.5, 1.5), trading.venues()))),
     (6, lambda trading: trading.prices(0.1, 1)),
     (2, lambda trading: trading.high_price()),
-    (4, lambda trading: trading.symbols()),
+    (2, lambda trading: trading.symbols()),
     (8, lambda trading: trading.either()),
     (6, lambda trading: And((trading.initials(), trading.prices(10, 200)))),
     (5, lambda trading: And((IsNull(DESK), trading.symbol(), trading.prices(10, 200)))),

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from gapless.core.effects import Send
-from gapless.core.events import Input, MessageReceived
+from gapless.core.events import ConnectFailed, Input, MessageReceived, SessionDown
 from gapless.core.messages import Message
 from gapless.core.model import SECOND, Identity, Link, Micros, NodeId, link
 from gapless.core.overlay.joining import JoinState
@@ -222,6 +222,7 @@ class RecordingHost:
     connections: dict[NodeId, Connection] = field(default_factory=dict)
     dials: dict[NodeId, Dial] = field(default_factory=dict)
     inputs: list[Input] = field(default_factory=list)
+    on_input: Callable[[Input], object] | None = None
 
     @property
     def identity(self) -> Identity:
@@ -230,7 +231,19 @@ class RecordingHost:
 
     def receive(self, each: Input, connection: Connection | None = None) -> None:
         """Write it down."""
-        self.inputs.append(each)
+        if self.is_up:
+            self.inputs.append(each)
+            if self.on_input is not None:
+                self.on_input(each)
+
+    def keep_dialing(self, wire: Wire) -> None:
+        """Dial whoever is gone, at once."""
+
+        def again(each: Input) -> None:
+            if isinstance(each, SessionDown | ConnectFailed):
+                wire.network.dial(self.name, each.peer)
+
+        self.on_input = again
 
     def messages(self) -> list[Message]:
         """The messages among the inputs."""

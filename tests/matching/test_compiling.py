@@ -93,7 +93,8 @@ def test_a_selector_becomes_these_predicates(text: str, expected: object) -> Non
 @pytest.mark.parametrize(
     "text",
     ["x = 1", "x = TRUE", "x < 1", "x <= 'a'", "x > 1.5", "x >= 2", "x BETWEEN 1 AND 2",
-     "x BETWEEN 'a' AND 'b'", "x IN (1, 'a', TRUE, 1.0)", "x IS NULL", "x", "x = 1 AND y BETWEEN 1 AND 2 AND z IN ('a', 'b')"],
+     "x BETWEEN 'a' AND 'b'", "x IN (1, 'a', TRUE, 1.0)", "x IS NULL", "x",
+     "x = 1 AND y BETWEEN 1 AND 2 AND z IN ('a', 'b')"],
 )  # fmt: skip
 def test_the_short_way_leads_where_the_normal_form_leads(text: str) -> None:
     condition = Selector(text).condition

@@ -265,6 +265,17 @@ def test_only_candidates_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked / 100 < 25
 
 
+def test_attributes_that_nobody_asks_for_any_more_are_forgotten() -> None:
+    index = index_of("kept = 1")
+    for number in range(50):
+        text = f"a{number} = 1 AND b{number} > 2 AND c.d{number} < 'x'"
+        index.add(text, Selector(text))
+        index.remove(text)
+    assert len(index._attributes) == 1
+    assert list(index._selectivity._values) == ["kept"]
+    assert not index._selectivity._samples
+
+
 def test_a_copy_by_pickle_matches_alike() -> None:
     texts = (
         "x",

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from gapless.core.messages import Message
-from gapless.core.model import Event, Incarnation, Link, NodeId, StartCut, SubscriptionId
+from gapless.core.model import Event, Incarnation, Link, NodeId, Partition, StartCut, SubscriptionId
 
 
 class IncarnationStarted(msgspec.Struct, frozen=True, tag=True):
@@ -79,11 +79,12 @@ class Deliver(msgspec.Struct, frozen=True):
 
 
 class Live(msgspec.Struct, frozen=True):
-    """From now on the subscription's promise holds, from ``start`` on."""
+    """From now on the subscription's promise holds, from ``start`` on; again when more can be reached."""
 
     subscription: SubscriptionId
     start: StartCut
-    unreachable: tuple[NodeId, ...] = ()
+    unreachable: tuple[Partition, ...] = ()
+    """What could not be told of it: publishers there are not promised until another ``Live`` says so."""
 
 
 class Reset(msgspec.Struct, frozen=True):

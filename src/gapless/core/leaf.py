@@ -7,6 +7,7 @@ its broker fails it attaches to that broker's neighbours without a second reliab
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from random import Random
 
 from gapless.core.effects import Record
@@ -33,7 +34,8 @@ class Leaf(Node[LeafOrder]):
     ) -> None:
         if config.home is None:
             raise ValueError("a client needs a home broker")
-        super().__init__(config, records, orders=ORDERS, rng=rng)
+        orders = [partial(order, topics=topics) for order in ORDERS]
+        super().__init__(config, records, orders=orders, rng=rng)
         self._topics = topics
         self._order_of_subscription: dict[SubscriptionId, LeafOrder] = {}
 

@@ -96,6 +96,18 @@ class StartCut(msgspec.Struct, frozen=True):
         return StartCut({**self.first, **later})
 
 
+class Partition(msgspec.Struct, frozen=True, array_like=True):
+    """A run of brokers that a broker cannot reach: pid of paper 000.
+
+    ``nodes`` is a primary path, from the detector's neighbour on. What lies behind it is unreachable too when
+    the run is a barrier.
+    """
+
+    detector: NodeId
+    number: int
+    nodes: tuple[NodeId, ...]
+
+
 class Identity(msgspec.Struct, frozen=True, array_like=True):
     """What both ends of a session say of themselves when it is set up."""
 

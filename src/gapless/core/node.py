@@ -8,7 +8,7 @@ end, so that the cost of a message is shared by many events.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Generic, TypeVar
@@ -59,7 +59,7 @@ class Node(Generic[OrderT]):
         config: NodeConfig,
         records: Iterable[Record],
         *,
-        orders: Sequence[type[OrderT]],
+        orders: Sequence[Callable[[Overlay, list[Effect]], OrderT]],
         rng: Random,
     ) -> None:
         self.config = config
@@ -75,7 +75,8 @@ class Node(Generic[OrderT]):
             rng=rng,
             out=self._out,
         )
-        self.orders: dict[str, OrderT] = {order.name: order(self.overlay, self._out) for order in orders}
+        made = [make(self.overlay, self._out) for make in orders]
+        self.orders: dict[str, OrderT] = {order.name: order for order in made}
         self._order_of: dict[type, OrderT] = {
             message: order for order in self.orders.values() for message in order.messages
         }

@@ -1,7 +1,7 @@
 """Matching: which subscriptions does this event match.
 
-``MatchIndex`` answers what ``[key for key, selector in subscriptions if selector.matches(event)]`` would, in a
-time that depends on the number of matches and hardly on the number of subscriptions.
+``MatchIndex`` answers what ``[key for key, selector in subscriptions if selector.matches(event)]`` would, in
+a time that depends on the number of matches more than on the number of subscriptions.
 
 **The idea.** A selector is a disjunction of conjunctions of simple predicates (``gapless.selectors.normal``).
 A conjunction, here *clause*, can only hold where its most selective predicate holds; so it is kept under that

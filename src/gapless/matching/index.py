@@ -97,8 +97,8 @@ class MatchIndex(Generic[K]):
         """Forget a clause that has no subscriber any more."""
         del self._clauses[clause.conjunction]
         for test in clause.conjunction:
-            if not isinstance(test, Evaluated):
-                self._attributes.release(test.key)
+            if not isinstance(test, Evaluated) and not self._attributes.release(test.key):
+                self._selectivity.forget(test.key)
         self._root.remove(clause)
         if not self._root:
             self._root, self._selectivity, self._shared = Node(0), Selectivity(), {}

@@ -1,14 +1,14 @@
 """Items in the order of a bound, to take all up to a value or all beyond it in one go.
 
-A sorted list cut into pieces: adding or removing moves at most one piece's items, and a query copies whole
-pieces. Among equal bounds items are in the order of their numbers, so that one of thousands with the same
-bound is found by bisection too.
+A sorted list, and when it becomes long a sorted list of such lists: then adding or removing moves the items
+of one list only. Among equal bounds items are in the order of their numbers, so that one of thousands with
+the same bound is found by bisection too.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Generic, Protocol, TypeVar
 
 from gapless.matching.predicates import Bound
@@ -28,75 +28,93 @@ PIECE_MAX = 1024
 
 
 class Ladder(Generic[T]):
-    """A list of (bound, item), sorted by the bound."""
+    """A list of (bound, item), sorted by the bound.
 
-    __slots__ = ("_bounds", "_items", "_starts")
+    While ``pieces`` is ``None``, ``bounds`` and ``items`` are what there is. Else it is in the pieces, and
+    ``bounds`` says where they start: no bound in a piece is less than its start or greater than the next.
+    """
 
-    def __init__(self, pairs: Iterable[tuple[Bound, T]] = ()) -> None:
-        ordered = sorted(pairs, key=lambda pair: (pair[0], pair[1].number))
-        pieces = [ordered[at : at + PIECE_MAX // 2] for at in range(0, len(ordered), PIECE_MAX // 2)]
-        self._bounds: list[list[Bound]] = [[bound for bound, _ in piece] for piece in pieces]
-        self._items: list[list[T]] = [[item for _, item in piece] for piece in pieces]
-        # No bound of a piece is less than the start of its piece or greater than the start of the next.
-        self._starts: list[Bound] = [bounds[0] for bounds in self._bounds]
+    __slots__ = ("bounds", "items", "pieces")
+
+    def __init__(self, bounds: list[Bound] | None = None, items: list[T] | None = None) -> None:
+        self.bounds: list[Bound] = bounds or []
+        self.items: list[T] = items or []
+        self.pieces: list[Ladder[T]] | None = None
 
     def __len__(self) -> int:
-        return sum(map(len, self._items))
+        return len(self.items) if self.pieces is None else sum(map(len, self.pieces))
 
     def __bool__(self) -> bool:
-        return bool(self._items)
+        return bool(self.bounds)
 
     def __iter__(self) -> Iterator[tuple[Bound, T]]:
-        for bounds, items in zip(self._bounds, self._items, strict=True):
-            yield from zip(bounds, items, strict=True)
+        if self.pieces is None:
+            yield from zip(self.bounds, self.items, strict=True)
+        else:
+            for piece in self.pieces:
+                yield from piece
 
     def add(self, bound: Bound, item: T) -> None:
         """Put in an item whose number is greater than that of all others with its bound."""
-        if not self._starts:
-            self._starts, self._bounds, self._items = [bound], [[bound]], [[item]]
+        at = bisect_right(self.bounds, bound)
+        if self.pieces is None:
+            self.bounds.insert(at, bound)
+            self.items.insert(at, item)
+            if len(self.items) > 2 * PIECE_MAX:
+                self.pieces = [Ladder(self.bounds, self.items)]
+                self.bounds, self.items = self.bounds[:1], []
+                self._halve(0)
             return
-        at = max(bisect_right(self._starts, bound) - 1, 0)
-        bounds, items = self._bounds[at], self._items[at]
-        place = bisect_right(bounds, bound)
-        bounds.insert(place, bound)
-        items.insert(place, item)
-        self._starts[at] = min(self._starts[at], bound)
-        if len(bounds) > PIECE_MAX:
-            half = len(bounds) // 2
-            self._starts.insert(at + 1, bounds[half])
-            self._bounds[at : at + 1] = bounds[:half], bounds[half:]
-            self._items[at : at + 1] = items[:half], items[half:]
+        at = max(at - 1, 0)
+        self.pieces[at].add(bound, item)
+        self.bounds[at] = min(self.bounds[at], bound)
+        if len(self.pieces[at].items) > PIECE_MAX:
+            self._halve(at)
+
+    def _halve(self, at: int) -> None:
+        """Make two pieces of one."""
+        assert self.pieces is not None
+        bounds, items = self.pieces[at].bounds, self.pieces[at].items
+        half = len(items) // 2
+        self.pieces[at : at + 1] = Ladder(bounds[:half], items[:half]), Ladder(bounds[half:], items[half:])
+        self.bounds.insert(at + 1, bounds[half])
 
     def remove(self, bound: Bound, item: T) -> None:
         """Take out an item that is there."""
         sought = (bound, item.number)
-        at = bisect_left(
-            range(len(self._items)),
-            sought,
-            key=lambda piece: (self._bounds[piece][-1], self._items[piece][-1].number),
-        )
-        bounds, items = self._bounds[at], self._items[at]
-        place = bisect_left(range(len(items)), sought, key=lambda place: (bounds[place], items[place].number))
-        if items[place] is not item:
-            raise KeyError(item)
-        del bounds[place], items[place]
-        if not items:
-            del self._bounds[at], self._items[at], self._starts[at]
+        if self.pieces is None:
+            at = bisect_left(range(len(self.items)), sought, key=self._rung)
+            if at == len(self.items) or self.items[at] is not item:
+                raise KeyError(item)
+            del self.bounds[at], self.items[at]
+            return
+        pieces = self.pieces
+        at = bisect_left(range(len(pieces) - 1), sought, key=lambda piece: pieces[piece]._rung(-1))
+        pieces[at].remove(bound, item)
+        if not pieces[at]:
+            del pieces[at], self.bounds[at]
+            self.pieces = pieces or None
+
+    def _rung(self, at: int) -> tuple[Bound, int]:
+        return self.bounds[at], self.items[at].number
 
     def up_to(self, value: Bound, found: list[T]) -> None:
         """Append all with a bound up to this value."""
-        if not self._starts or value < self._starts[0]:
-            return
-        at = bisect_right(self._starts, value) - 1
-        if at:
-            for piece in self._items[:at]:
-                found += piece
-        found += self._items[at][: bisect_right(self._bounds[at], value)]
+        at = bisect_right(self.bounds, value)
+        if self.pieces is None:
+            found += self.items[:at]
+        elif at:
+            for piece in self.pieces[: at - 1]:
+                found += piece.items
+            self.pieces[at - 1].up_to(value, found)
 
     def beyond(self, value: Bound, found: list[T]) -> None:
         """Append all with a bound greater than this value."""
-        at = bisect_right(self._starts, value) - 1
-        if at >= 0:
-            found += self._items[at][bisect_right(self._bounds[at], value) :]
-        for piece in self._items[at + 1 :]:
-            found += piece
+        at = bisect_right(self.bounds, value)
+        if self.pieces is None:
+            found += self.items[at:]
+            return
+        if at:
+            self.pieces[at - 1].beyond(value, found)
+        for piece in self.pieces[at:]:
+            found += piece.items

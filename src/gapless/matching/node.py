@@ -171,7 +171,10 @@ class Table(Generic[K]):
         """Append the clauses that hold, given the value of the attribute."""
         node = self._equal.get(value)
         if node is not None:
-            node.match(reading, found)
+            if node._tables is None:
+                passing(node._checked, self._depth, reading, found)
+            else:
+                node.match(reading, found)
         if type(value) is str:
             if self._prefixes:
                 for length, nodes in self._prefixes.items():

@@ -25,7 +25,7 @@ from gapless.matching.ladder import Ladder, T
 from gapless.matching.predicates import Bound
 
 CUTS_MAX = 63
-LISTED_MAX = 32
+LISTED_MAX = 16
 """Up to so many intervals inside a slab are checked one by one."""
 
 Triple: TypeAlias = tuple[Bound, Bound, T]
@@ -68,7 +68,7 @@ class _Slab(Generic[T]):
     __slots__ = ("covering", "ending", "inside", "starting")
 
     def __init__(self) -> None:
-        self.covering: list[T] = []
+        self.covering: list[T] | None = None
         self.starting: Ladder[T] | None = None
         self.ending: Ladder[T] | None = None
         self.inside: _List[T] | _Node[T] | None = None
@@ -120,15 +120,18 @@ class _Node(Generic[T]):
         first, last, inside = self.place(low, high)
         if inside:
             return self.slab(first)
+        covered = range(first + 1, last) if first != last else (first,)
+        for between in covered:
+            slab = self.slab(between)
+            if slab.covering is None:
+                slab.covering = []
+            slab.covering.append(item)
         if first == last:
-            self.slab(first).covering.append(item)
             return None
         start, end = self.slab(first), self.slab(last)
         if start.starting is None:
             start.starting = Ladder()
         start.starting.add(low, item)
-        for between in range(first + 1, last):
-            self.slab(between).covering.append(item)
         if end.ending is None:
             end.ending = Ladder()
         end.ending.add(high, item)
@@ -141,7 +144,10 @@ class _Node(Generic[T]):
             return self.slab(first)
         covered = range(first + 1, last) if first != last else (first,)
         for between in covered:
-            _remove(self.slab(between).covering, item)
+            slab = self.slab(between)
+            assert slab.covering is not None
+            _remove(slab.covering, item)
+            slab.covering = slab.covering or None
         if first != last:
             start, end = self.slab(first), self.slab(last)
             assert start.starting is not None and end.ending is not None
@@ -162,7 +168,7 @@ class _Node(Generic[T]):
             yield from slab.inside or ()
             for high, item in slab.ending or ():
                 yield lows[item.number], high, item
-            for item in slab.covering:
+            for item in slab.covering or ():
                 if item.number not in lows:  # it is this slab exactly
                     yield self.cuts[at - 1], self.cuts[at], item
 
@@ -261,7 +267,7 @@ class Ranges(Generic[T]):
             slab = inside.slabs[bisect_right(inside.cuts, value)]
             if slab is None:
                 return found
-            if slab.covering:
+            if slab.covering is not None:
                 found += slab.covering
             if slab.starting is not None:
                 slab.starting.up_to(value, found)
@@ -269,8 +275,6 @@ class Ranges(Generic[T]):
                 slab.ending.beyond(value, found)
             inside = slab.inside
         if inside is not None:
-            until = bisect_right(inside.lows, value)
-            if until:
-                highs = inside.highs[:until]
-                found += [item for high, item in zip(highs, inside.items, strict=False) if value < high]
+            highs, items = inside.highs[: bisect_right(inside.lows, value)], inside.items
+            found += [items[at] for at, high in enumerate(highs) if value < high]
         return found

@@ -83,33 +83,34 @@ class Attributes:
         uses: dict[Key, int] = self._names if isinstance(key, str) else self._paths  # type: ignore[assignment]
         uses[key] = uses.get(key, 0) + 1
 
-    def release(self, key: Key) -> None:
-        """One use less."""
+    def release(self, key: Key) -> bool:
+        """One use less; whether there still is one."""
         uses: dict[Key, int] = self._names if isinstance(key, str) else self._paths  # type: ignore[assignment]
         uses[key] -= 1
-        if uses[key] == 0:
-            del uses[key]
+        if uses[key]:
+            return True
+        del uses[key]
+        return False
 
     def read(self, attributes: Mapping[str, object]) -> Reading:
         """The reading of an event."""
         reading = Reading()
         reading.attributes = attributes
-        names = self._names
-        if type(attributes) is not dict:
-            for name in names:
-                self._note(reading, name, attribute(attributes, (name,)))
-        elif len(attributes) <= len(names):
+        names, plain = self._names, type(attributes) is dict
+        if plain and len(attributes) <= len(names):
             for name, value in attributes.items():
                 if name in names:
-                    if type(value) is str or type(value) is int:
-                        reading[name] = value
+                    kind = type(value)
+                    if kind is str or kind is int or (kind is float and not isnan(value)):  # type: ignore[arg-type]
+                        reading[name] = value  # type: ignore[assignment]
                     elif value is not None:
                         reading[name] = known(value)  # type: ignore[assignment]
         else:
             for name in names:
-                self._note(reading, name, attributes.get(name))
+                self._note(reading, name, attribute(attributes, (name,)))
         for path in self._paths:
-            self._note(reading, path, attribute(attributes, path))
+            if not plain or path[0] in attributes:
+                self._note(reading, path, attribute(attributes, path))
         return reading
 
     @staticmethod

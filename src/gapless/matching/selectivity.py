@@ -98,6 +98,12 @@ class Selectivity:
         checked += [test for _, test in ranges[1:]]
         return (*access, *checked, *rest), len(access)
 
+    def forget(self, key: Key) -> None:
+        """Nobody asks for this attribute any more."""
+        self._values.pop(key, None)
+        self._samples.pop((key, Numbers), None)
+        self._samples.pop((key, Strings), None)
+
     def _see(self, test: Predicate) -> None:
         if isinstance(test, Among):
             values = self._values.setdefault(test.key, set())

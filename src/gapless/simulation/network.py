@@ -59,6 +59,7 @@ class Dial:
 
     dialer: NodeId
     target: NodeId
+    lost: bool = False  # it will not be answered, though the dialer does not know that yet
 
 
 class Channel:
@@ -153,11 +154,13 @@ class Network:
         dialer, target = self._hosts[dial.dialer], self._hosts.get(dial.target)
         ways = (dial.dialer, dial.target), (dial.target, dial.dialer)
         if dial.target in self.dark or any(way in self.cut for way in ways):
-            self._clock.at(self._clock.now + DIAL_TIMEOUT, self._dial_fails, dial)
+            self._lose(dial, DIAL_TIMEOUT)
             return
-        if target is None or not target.is_up or self._collides(dial):
-            back = self._clock.now + self._delay(dial.target, dial.dialer)
-            self._clock.at(back, self._dial_fails, dial)
+        if target is None or not target.is_up:
+            self._lose(dial, self._delay(dial.target, dial.dialer))
+            return
+        if self._collides(dial):
+            self._lose(dial, DIAL_TIMEOUT)  # the dial that comes the other way answers it before that
             return
         if dialer.dials.get(dial.target) is not dial:
             return  # given up meanwhile
@@ -173,7 +176,12 @@ class Network:
 
     def _collides(self, dial: Dial) -> bool:
         """Whether the target dials back just now and its dial is the one that wins."""
-        return dial.dialer in self._hosts[dial.target].dials and dial.target < dial.dialer
+        other = self._hosts[dial.target].dials.get(dial.dialer)
+        return other is not None and not other.lost and dial.target < dial.dialer
+
+    def _lose(self, dial: Dial, span: Micros) -> None:
+        dial.lost = True
+        self._clock.at(self._clock.now + span, self._dial_fails, dial)
 
     def _dial_succeeds(self, outcome: tuple[Dial, Connection, Identity]) -> None:
         dial, connection, identity = outcome

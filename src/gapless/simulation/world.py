@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -41,7 +41,18 @@ from gapless.core.events import (
 )
 from gapless.core.leaf import Leaf
 from gapless.core.messages.overlay import NodeState
-from gapless.core.model import MILLISECOND, SECOND, Event, Identity, Link, Micros, NodeId, Topic, link
+from gapless.core.model import (
+    MILLISECOND,
+    SECOND,
+    Event,
+    Identity,
+    Link,
+    Micros,
+    NodeId,
+    Partition,
+    Topic,
+    link,
+)
 from gapless.core.node import NodeConfig
 from gapless.core.overlay.sessions import Timing
 from gapless.core.overlay.topology import Topology
@@ -190,7 +201,10 @@ class SimulatedHost:
                 case Live(subscription=subscription, start=start, unreachable=unreachable):
                     world.record(
                         trace.Live(
-                            t=world.now, subscription=subscription, start=start.first, unreachable=unreachable
+                            t=world.now,
+                            subscription=subscription,
+                            start=start.first,
+                            unreachable=world.brokers_in(unreachable),
                         )
                     )
                 case Reset(subscription=subscription, publishers=publishers, start=start):
@@ -228,6 +242,7 @@ class World:
         self.topics = dict(topics or {})
         self.hosts: dict[NodeId, SimulatedHost] = {}
         self.homes: dict[NodeId, NodeId] = {}
+        self.adjacent: dict[NodeId, list[NodeId]] = {}
         self.trace = trace.Trace()
         self.network = Network(self, self.hosts, latency or Latency(), self.random("network"))  # type: ignore[arg-type]
         self._agenda: list[tuple[Micros, int, Callable[[Any], None], Any]] = []
@@ -257,6 +272,9 @@ class World:
     def add_tree(self, links: list[Link]) -> None:
         """Brokers that have joined in an earlier life: each starts with its neighbourhood in its store."""
         names = sorted({name for each in links for name in each})
+        for a, b in links:
+            self.adjacent.setdefault(a, []).append(b)
+            self.adjacent.setdefault(b, []).append(a)
         neighbourhoods = {name: neighbourhood(name, links, self.delta) for name in names}
         for name in names:
             self.add_broker(name, records=[LinkAdded(each) for each in neighbourhoods[name]])
@@ -358,6 +376,20 @@ class World:
         node = self.hosts[name].node
         return node is not None and node.overlay.state is NodeState.OPERATIONAL
 
+    def brokers_in(self, partitions: Iterable[Partition]) -> tuple[NodeId, ...]:
+        """The brokers of partitions, and for a barrier those behind it, which only the world knows."""
+        found: dict[NodeId, None] = {}
+        for partition in partitions:
+            found |= dict.fromkeys(partition.nodes)
+            if len(partition.nodes) > self.delta:
+                before = (partition.detector, *partition.nodes)[-2]
+                reached = [(partition.nodes[-1], before)]
+                while reached:
+                    node, came_from = reached.pop()
+                    found[node] = None
+                    reached += [(each, node) for each in self.adjacent.get(node, ()) if each != came_from]
+        return tuple(sorted(found))
+
     # -- what clients do and see -------------------------------------------------------------------------
 
     def record(self, entry: trace.Record) -> None:
@@ -406,9 +438,7 @@ class World:
         key = (receipt.publisher, receipt.topic)
         for sequence in range(self._confirmed.get(key, 0) + 1, receipt.sequence + 1):
             self.record(
-                trace.Confirm(
-                    t=self.now, publisher=receipt.publisher, sequence=sequence, topic=receipt.topic
-                )
+                trace.Confirm(t=self.now, publisher=receipt.publisher, sequence=sequence, topic=receipt.topic)
             )
         self._confirmed[key] = max(receipt.sequence, self._confirmed.get(key, 0))
 

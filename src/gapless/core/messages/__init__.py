@@ -18,6 +18,7 @@ from gapless.core.messages.overlay import (
     JoinRequest,
     Neighbourhood,
     PartialTopology,
+    PartitionInfo,
     Ping,
     Status,
 )
@@ -32,7 +33,15 @@ from gapless.core.messages.publisher import (
 )
 
 OverlayMessage: TypeAlias = (
-    JoinRequest | JoinRefused | PartialTopology | Joined | JoinedConfirmed | Neighbourhood | Status | Ping
+    JoinRequest
+    | JoinRefused
+    | PartialTopology
+    | Joined
+    | JoinedConfirmed
+    | Neighbourhood
+    | Status
+    | PartitionInfo
+    | Ping
 )
 BestEffortMessage: TypeAlias = (
     BestEffortSubscribe | BestEffortSubscribed | BestEffortUnsubscribe | BestEffortEvents
@@ -58,6 +67,7 @@ __all__ = [
     "Neighbourhood",
     "OverlayMessage",
     "PartialTopology",
+    "PartitionInfo",
     "Ping",
     "Publications",
     "PublisherMessage",

@@ -10,6 +10,7 @@ message               from → to               paper
 ``JoinedConfirmed``   broker → broker         003, algorithm 1: its Confirmation
 ``Neighbourhood``     both ends of a session  003, 6: what the other should know of the tree
 ``Status``            node → its peers        003, algorithm 5: OPERATIONAL or RECOVERING
+``PartitionInfo``     broker → its peers      000, III: to distance 2δ of the detector
 ``Ping``              node → its peers        000, II: the failure detector's sign of life
 ====================  ======================  =====================================================
 """
@@ -20,7 +21,7 @@ from enum import StrEnum
 
 import msgspec
 
-from gapless.core.model import Link, NodeId
+from gapless.core.model import Link, NodeId, Partition
 
 
 class NodeState(StrEnum):
@@ -83,6 +84,14 @@ class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):
     """My state has changed."""
 
     state: NodeState
+
+
+class PartitionInfo(msgspec.Struct, frozen=True, array_like=True, tag="partition"):
+    """A partition is there, or is no longer; ``distance`` is that of the receiver from the detector."""
+
+    partition: Partition
+    distance: int
+    is_open: bool
 
 
 class Ping(msgspec.Struct, frozen=True, array_like=True, tag="ping"):

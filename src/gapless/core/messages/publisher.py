@@ -17,7 +17,10 @@ from __future__ import annotations
 
 import msgspec
 
-from gapless.core.model import Event, NodeId, Path, SubscriptionId
+from gapless.core.model import Event, NodeId, Partition, Path, SubscriptionId
+
+Step = tuple[NodeId, int, int]
+"""A broker of a path, its incarnation and its number for a publication; incarnation 0: bypassed."""
 
 
 class Body(msgspec.Struct, frozen=True, array_like=True):
@@ -51,7 +54,7 @@ class Confirmation(msgspec.Struct, frozen=True, array_like=True):
     """All behind the sender have the subscription except ``pending``; may be repeated with new values."""
 
     subscription: SubscriptionId
-    pending: tuple[NodeId, ...]
+    pending: tuple[Partition, ...]
     cut: dict[str, int]
     """The highest sequence of each publisher that entered before the subscription was known there."""
     present: tuple[str, ...] = ()
@@ -88,6 +91,14 @@ class Publication(msgspec.Struct, frozen=True, array_like=True):
     """How long the sender's log was then."""
     excluded: tuple[SubscriptionId, ...] = ()
     """Subscriptions that some node on the way did not know: never delivered for them."""
+    vector: tuple[Step, ...] = ()
+    """The last 3δ+1 brokers of the path with their numbers."""
+    tags: tuple[Partition, ...] = ()
+    """Partitions that it came out of: not for subscriptions that were confirmed without them."""
+    relaxed: bool = False
+    """The topic lets it go on beyond δ failures, marked."""
+    best_effort: bool = False
+    """It has gone on beyond δ failures."""
 
 
 class Publications(msgspec.Struct, frozen=True, array_like=True, tag="pubs"):
@@ -97,12 +108,12 @@ class Publications(msgspec.Struct, frozen=True, array_like=True, tag="pubs"):
 
 
 class Acknowledgement(msgspec.Struct, frozen=True, array_like=True):
-    """Sequences of one publisher's events, of one generation."""
+    """Sequences of one publisher's events, of one generation, as ranges with both ends included."""
 
     topic: str
     publisher: str
     generation: int
-    sequences: tuple[int, ...]
+    ranges: tuple[tuple[int, int], ...]
 
 
 class Acknowledged(msgspec.Struct, frozen=True, array_like=True, tag="acks"):

@@ -17,12 +17,12 @@ The duties of the node that calls an order:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar
 
 from gapless.core.effects import Effect
-from gapless.core.model import Micros, NodeId, OrderName, SubscriptionId
+from gapless.core.model import Micros, NodeId, OrderName, SubscriptionId, Topic
 from gapless.core.overlay.overlay import Overlay
 from gapless.selectors import Selector
 
@@ -78,7 +78,11 @@ class BrokerOrder(Order):
 
 
 class LeafOrder(Order):
-    """The application's side of an order."""
+    """The application's side of an order; ``topics`` are those that the client knows."""
+
+    def __init__(self, overlay: Overlay, out: list[Effect], topics: Mapping[str, Topic]) -> None:
+        super().__init__(overlay, out)
+        self.topics = topics
 
     @abstractmethod
     def publish(

@@ -11,7 +11,7 @@ broker confirms when all behind it have (000, IV-A). A branch that fails is not 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,7 @@ from gapless.core.messages import (
     BestEffortSubscribed,
     BestEffortUnsubscribe,
 )
-from gapless.core.model import Event, Micros, NodeId, OrderName, Path, StartCut, SubscriptionId
+from gapless.core.model import Event, Micros, NodeId, OrderName, Path, StartCut, SubscriptionId, Topic
 from gapless.core.orders.base import BrokerOrder, LeafOrder, parsed
 from gapless.core.overlay.overlay import Overlay
 from gapless.matching import MatchIndex
@@ -174,8 +174,8 @@ class BestEffortLeaf(LeafOrder):
     name = OrderName.BEST_EFFORT
     messages = MESSAGES
 
-    def __init__(self, overlay: Overlay, out: list[Effect]) -> None:
-        super().__init__(overlay, out)
+    def __init__(self, overlay: Overlay, out: list[Effect], topics: Mapping[str, Topic]) -> None:
+        super().__init__(overlay, out, topics)
         self._subscriptions: dict[SubscriptionId, LeafSubscription] = {}
         self._indexes: dict[str, MatchIndex[SubscriptionId]] = {}
         self._sequences: dict[tuple[str, str], int] = {}

@@ -32,6 +32,7 @@ from gapless.core.messages import (
     Neighbourhood,
     OverlayMessage,
     PartialTopology,
+    PartitionInfo,
     Ping,
     Status,
 )
@@ -39,6 +40,7 @@ from gapless.core.messages.overlay import NodeState
 from gapless.core.model import Identity, Link, Micros, NodeId, Path, link
 from gapless.core.overlay.frontier import Frontier, walk
 from gapless.core.overlay.joining import Joining, JoinState
+from gapless.core.overlay.partitions import Partitions
 from gapless.core.overlay.sessions import Sessions, Timing
 from gapless.core.overlay.topology import Topology
 
@@ -77,6 +79,7 @@ class Overlay:
             self.topology.add([link(node, home)])
         self.sessions = Sessions(timing, rng, out)
         self.joining = Joining(self.topology, self.identity.incarnation, join_points, timing, out)
+        self.partitions = Partitions(self.topology, self.sessions, out)
         self._synced: dict[NodeId, None] = {}  # peers whose links have arrived in this session
 
     def _recover(self, records: Iterable[Record]) -> int:
@@ -119,6 +122,7 @@ class Overlay:
             return False
         self.sessions.opened(identity, dialed, now)
         self._tell_links(identity)
+        self.partitions.session_up(peer)
         return True
 
     def _tell_links(self, identity: Identity) -> None:
@@ -136,8 +140,12 @@ class Overlay:
 
     def session_down(self, peer: NodeId, now: Micros) -> None:
         """A session is gone, whoever ended it."""
-        self._synced.pop(peer, None)
         self.sessions.lost(peer, now)
+        self._session_gone(peer)
+
+    def _session_gone(self, peer: NodeId) -> None:
+        self._synced.pop(peer, None)
+        self.partitions.session_down(peer)
         self.joining.session_down(peer)
 
     def message(self, peer: NodeId, message: OverlayMessage, now: Micros) -> None:
@@ -148,6 +156,8 @@ class Overlay:
                 pass  # having been heard is all
             case Neighbourhood():
                 self._on_neighbourhood(peer, message, now)
+            case PartitionInfo():
+                self.partitions.on_info(peer, message)
             case Status(state=state):
                 self.sessions.up[peer].state = state
             case JoinRequest():
@@ -187,8 +197,7 @@ class Overlay:
             self.suspect(peer, now)
         retired = self.sessions.retire(now)
         for peer in retired:
-            self._synced.pop(peer, None)
-            self.joining.session_down(peer)
+            self._session_gone(peer)
         self._note_next_deadline()
         return suspected + retired
 
@@ -211,6 +220,7 @@ class Overlay:
         those that are so no longer."""
         before = self.frontier.active
         self.frontier = walk(self.topology, self.sessions.up, self.sessions.failed)
+        self.partitions.update(self.frontier)
         joining = self.joining
         self.sessions.want(
             [*self.frontier.wanted, *joining.wanted], [*self.frontier.active, *joining.wanted], now
@@ -266,6 +276,13 @@ class Overlay:
             if node in up:
                 return node
         return None
+
+    def bypassed(self, peer: NodeId) -> list[NodeId]:
+        """The brokers between this node and a peer with a session: those that the session goes round."""
+        if peer in self.topology:
+            return self.topology.path(peer)[1:-1]
+        home = self.sessions.up[peer].identity.home
+        return self.topology.path(home)[1:] if home is not None else []
 
     def extended(self, path: Path, peer: NodeId) -> Path:
         """The path that the peer should use towards the same destination, as long as a vector needs.

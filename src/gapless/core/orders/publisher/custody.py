@@ -1,18 +1,19 @@
-"""Custody: publications that were taken over and not yet confirmed by all their targets (000, V; 003, algorithm 1).
+"""Custody: publications that were taken over and not yet confirmed by all their targets.
 
-A publication is kept, with the clients it must reach, until each has it. Every target is assigned to the
-nearest established node on its path; when that changes, the publication is sent again over the new
-session, with the targets, the epoch and the exclusions that were first decided (deciding anew would let
-some events of a stream through and not others). What was taken over is sent in the order in which it came.
+A publication is kept, with the targets it must reach, until each has it (000, V; 003, algorithm 1). A target is
+the client of a matching subscription, or, far from it, the last known node on the way there. Each is assigned
+to the nearest established node on its path. What is decided when a publication is taken over (targets,
+exclusions, epoch) stays as it was first decided: deciding anew would let some events of a stream through and
+others not.
 
 A publisher's events come in *generations*: each time its home session changes it repeats all that is not
-confirmed in a new generation, which is a stream of its own. Of two generations the older one vanishes as a
-whole, wherever they meet.
+confirmed, in a new generation, which is a stream of its own. Where two generations meet, the older one
+vanishes as a whole; a part of it left behind would come as a stream with holes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gapless.core.messages.publisher import Publication
@@ -20,6 +21,9 @@ from gapless.core.model import Event, NodeId, Path
 
 Source = tuple[str, str]
 """A stream of events: topic and publisher."""
+
+Targets = dict[NodeId, Path]
+"""Targets and the paths that lead to them."""
 
 
 def source_of(event: Event) -> Source:
@@ -32,17 +36,21 @@ class Held:
     """A publication in custody."""
 
     publication: Publication
+    """As it came, but with what was decided here: epoch, exclusions, tags."""
+    number: int
+    """The place in the order in which this broker took publications over."""
     senders: dict[NodeId, None]
-    waiting: dict[NodeId | None, dict[NodeId, Path]]
-    """Targets by the peer they were sent to; ``None``: there is nobody to send to now."""
+    waiting: dict[NodeId | None, Targets]
+    """Targets by the peer that was asked to reach them; ``None``: there is nobody to ask now."""
 
 
 @dataclass(slots=True)
 class Stream:
-    """What is known of one publisher's stream."""
+    """What is known of one publisher's stream; forgotten when it is empty and its client is elsewhere."""
 
     generation: int
-    highest: int = 0
+    entered: int = 0
+    """The highest sequence of this generation that came from the publisher itself."""
     held: dict[int, Held] = field(default_factory=dict)
 
 
@@ -52,27 +60,16 @@ class Custody:
     def __init__(self) -> None:
         self.streams: dict[Source, Stream] = {}
 
-    def stream(self, source: Source, generation: int) -> tuple[Stream | None, Iterable[Held]]:
-        """The stream of that generation, and what of older ones must be dropped for it.
+    def __len__(self) -> int:
+        return sum(len(stream.held) for stream in self.streams.values())
 
-        ``None`` when a newer generation is known.
-        """
-        stream = self.streams.get(source)
-        if stream is not None and stream.generation > generation:
-            return None, ()
-        if stream is not None and stream.generation == generation:
-            return stream, ()
-        dropped = stream.held.values() if stream is not None else ()
-        fresh = self.streams[source] = Stream(generation)
-        return fresh, dropped
-
-    def all_held(self) -> Iterator[Held]:
-        """Everything in custody, each stream in order."""
-        for stream in self.streams.values():
-            yield from stream.held.values()
+    def in_order(self) -> Iterator[Held]:
+        """Everything in custody, in the order in which it was taken over."""
+        held = [each for stream in self.streams.values() for each in stream.held.values()]
+        return iter(sorted(held, key=lambda each: each.number))
 
     def confirmed(self, source: Source, generation: int, sequence: int, peer: NodeId) -> Held | None:
-        """The peer has passed it on to all its targets; returns it when that was the last one waited for."""
+        """The peer has reached all its targets; returns the publication when they were the last."""
         stream = self.streams.get(source)
         if stream is None or stream.generation != generation:
             return None

@@ -11,7 +11,7 @@ each once and in order, whatever generations brought it here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,11 +30,12 @@ from gapless.core.messages.publisher import (
     Superseded,
     Synced,
 )
-from gapless.core.model import Event, Micros, NodeId, OrderName, StartCut, SubscriptionId
+from gapless.core.model import BeyondDelta, Event, Micros, NodeId, OrderName, StartCut, SubscriptionId, Topic
 from gapless.core.orders.base import LeafOrder, parsed
 from gapless.core.orders.publisher.broker import MESSAGES
 from gapless.core.orders.publisher.custody import Source, source_of
 from gapless.core.orders.publisher.log import PeerLog
+from gapless.core.orders.publisher.outbox import Outbox
 from gapless.core.overlay.overlay import Overlay
 from gapless.matching import MatchIndex
 
@@ -58,7 +59,7 @@ class Subscription:
     topic: str
     selector: str
     live: bool = False
-    unreached: tuple[NodeId, ...] = ()
+    unreached: set[NodeId] = field(default_factory=set)
     """Brokers that have not known it at any time since it became live."""
     cut: dict[str, int] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
@@ -70,8 +71,8 @@ class PublisherLeaf(LeafOrder):
     name = OrderName.PUBLISHER
     messages = MESSAGES
 
-    def __init__(self, overlay: Overlay, out: list[Effect]) -> None:
-        super().__init__(overlay, out)
+    def __init__(self, overlay: Overlay, out: list[Effect], topics: Mapping[str, Topic]) -> None:
+        super().__init__(overlay, out, topics)
         self.subscriptions: dict[SubscriptionId, Subscription] = {}
         self.peers: dict[NodeId, PeerLog] = {}
         self.retained: dict[Source, Retained] = {}
@@ -80,8 +81,7 @@ class PublisherLeaf(LeafOrder):
         self._has_published = False
         self._indexes: dict[str, MatchIndex[SubscriptionId]] = {}
         self._highest: dict[Source, tuple[int, int]] = {}
-        self._outgoing: list[Publication] = []
-        self._acks: dict[NodeId, dict[tuple[str, str, int], list[int]]] = {}
+        self._outbox = Outbox(out)
         self._touched = False
 
     # -- sessions ----------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ class PublisherLeaf(LeafOrder):
     def session_down(self, peer: NodeId, now: Micros) -> None:
         """Forget what the session said."""
         self.peers.pop(peer, None)
-        self._acks.pop(peer, None)
+        self._outbox.forget(peer)
         if peer == self.home:
             self.home = None
 
@@ -108,16 +108,17 @@ class PublisherLeaf(LeafOrder):
         if wished == self.home:
             return
         self.home = wished
-        self._outgoing.clear()
         if wished is not None:
             self._begin_generation(wished)
 
     def _begin_generation(self, home: NodeId) -> None:
         self._generation += 1
         self.out.append(Send(home, Attached(self._generation, self._has_published)))
+        self._outbox.forget(home)
         for retained in self.retained.values():
             retained.confirmed.clear()
-            self._outgoing += [self._publication(event) for event in retained.events.values()]
+            for event in retained.events.values():
+                self._send_home(home, event)
 
     # -- publishing --------------------------------------------------------------------------------------
 
@@ -131,16 +132,18 @@ class PublisherLeaf(LeafOrder):
         retained.events[event.sequence] = event
         self._has_published = True
         if self.home is not None:
-            self._outgoing.append(self._publication(event))
+            self._send_home(self.home, event)
 
-    def _publication(self, event: Event) -> Publication:
-        return Publication(event, self._generation)
+    def _send_home(self, home: NodeId, event: Event) -> None:
+        relaxed = self.topics[event.topic].beyond_delta is BeyondDelta.MARK
+        self._outbox.publish(home, Publication(event, self._generation, relaxed=relaxed))
 
     def _on_acknowledgement(self, ack: Acknowledgement) -> None:
         retained = self.retained.get((ack.topic, ack.publisher))
         if retained is None or ack.generation != self._generation:
             return
-        retained.confirmed.update(ack.sequences)
+        for first, last in ack.ranges:
+            retained.confirmed.update(range(first, last + 1))
         done = 0
         for sequence in list(retained.events):
             if sequence not in retained.confirmed:
@@ -173,35 +176,36 @@ class PublisherLeaf(LeafOrder):
         self._indexes[state.topic].remove(subscription)
 
     def _evaluate(self, subscription: SubscriptionId, state: Subscription) -> None:
-        """Live when every side has confirmed; later confirmations change what is pending."""
+        """Live when every side has confirmed; what is confirmed later makes the unreached fewer."""
         frontier = self.overlay.frontier
-        if frontier.untried or frontier.barriers or not frontier.active:
+        if frontier.untried or not frontier.active:
             return
-        answers = [self.peers[peer].confirmed.get(subscription) for peer in frontier.active]
-        pending = set(frontier.down)
+        pending = dict.fromkeys(self.overlay.partitions.own[node] for node in frontier.down)
         cut, present = dict(state.cut), set[str]()
-        for answer in answers:
+        for peer in frontier.active:
+            answer = self.peers[peer].confirmed.get(subscription)
             if answer is None:
                 return
-            pending.update(answer.pending)
+            pending |= dict.fromkeys(answer.pending)
             present.update(answer.present)
             for publisher, sequence in answer.cut.items():
                 cut[publisher] = max(sequence, cut.get(publisher, 0))
-        raised = [
-            publisher
+        raised = {
+            publisher: sequence + 1
             for publisher, sequence in cut.items()
             if sequence > state.cut.get(publisher, 0) and 0 < state.last.get(publisher, 0) <= sequence
-        ]
+        }
         state.cut = cut
-        start = StartCut({publisher: cut[publisher] + 1 for publisher in sorted(present)})
-        unreached = pending if not state.live else pending.intersection(state.unreached)
-        if not state.live or len(unreached) < len(state.unreached):
-            state.live = True
-            state.unreached = tuple(sorted(unreached))
-            self.out.append(Live(subscription, start, state.unreached))
+        unreached = {node for partition in pending for node in partition.nodes}
+        if state.live:
+            unreached &= state.unreached
+        if not state.live or unreached != state.unreached:
+            state.live, state.unreached = True, unreached
+            start = StartCut({publisher: cut[publisher] + 1 for publisher in sorted(present)})
+            unreachable = tuple(each for each in pending if not unreached.isdisjoint(each.nodes))
+            self.out.append(Live(subscription, start, unreachable))
         if raised:
-            begins = {publisher: cut[publisher] + 1 for publisher in sorted(raised)}
-            self.out.append(Reset(subscription, tuple(begins), StartCut(begins)))
+            self.out.append(Reset(subscription, tuple(sorted(raised)), StartCut(raised)))
 
     # -- messages ----------------------------------------------------------------------------------------
 
@@ -228,13 +232,12 @@ class PublisherLeaf(LeafOrder):
 
     def _on_log(self, peer: NodeId, entries: Sequence[LogEntry]) -> None:
         for each in entries:
-            self.peers[peer].index_of[each.subscription] = each.index
+            self.peers[peer].told(each.subscription, each.index)
 
     def _on_publication(self, peer: NodeId, publication: Publication) -> None:
         """Confirm always; deliver what is new, promised, and known to all who forwarded it."""
         event, position = publication.event, (publication.generation, publication.event.sequence)
-        acks = self._acks.setdefault(peer, {})
-        acks.setdefault((event.topic, event.publisher, publication.generation), []).append(event.sequence)
+        self._outbox.acknowledge(peer, publication)
         source = source_of(event)
         if position <= self._highest.get(source, (0, 0)):
             return
@@ -246,16 +249,18 @@ class PublisherLeaf(LeafOrder):
                 state.cut[event.publisher] = max(event.sequence, state.cut.get(event.publisher, 0))
             elif self._is_due(subscription, state, peer, publication):
                 state.last[event.publisher] = event.sequence
-                self.out.append(Deliver(subscription, event))
+                self.out.append(Deliver(subscription, event, publication.best_effort))
 
     def _is_too_early(self, state: Subscription, publication: Publication) -> bool:
         """Before it is live; and no flow begins while a broker that may have taken events of the publisher
         without knowing the subscription has not been reached."""
         if not state.live:
             return True
-        if publication.event.publisher in state.last:
+        if publication.event.publisher in state.last or not state.unreached:
             return False
-        return publication.entry in state.unreached or publication.home in state.unreached
+        origins = {publication.entry, publication.home}
+        origins.update(node for tag in publication.tags for node in tag.nodes)
+        return not origins.isdisjoint(state.unreached)
 
     def _is_due(
         self, subscription: SubscriptionId, state: Subscription, peer: NodeId, publication: Publication
@@ -271,14 +276,7 @@ class PublisherLeaf(LeafOrder):
 
     def flush(self, now: Micros) -> None:
         """Send what was gathered during the batch."""
-        if self._outgoing and self.home is not None:
-            self.out.append(Send(self.home, Publications(tuple(self._outgoing))))
-            self._outgoing.clear()
-        for peer, acks in self._acks.items():
-            self.out.append(
-                Send(peer, Acknowledged(tuple(Acknowledgement(*key, tuple(n)) for key, n in acks.items())))
-            )
-        self._acks.clear()
+        self._outbox.flush()
         if self._touched:
             self._touched = False
             for subscription, state in self.subscriptions.items():

@@ -2,21 +2,22 @@
 
 A subscription enters the log when it is first heard of, from whomever, and is used from then on. Because the
 log is streamed ahead of every publication, whoever handles a publication knows every subscription that its
-sender knew; and because each entry carries its index in the sender's log, a publication only needs to say how
-long that log was (its *epoch*) to tell for which subscriptions its sender was aware.
+sender knew; and because each entry carries its index in the sender's log, a publication only needs to say
+how long that log was (its *epoch*) to tell for which subscriptions its sender was aware.
 
-Propagation, the copy to an island (000, IV-B), synchronisation after a cut and recovery after a crash (000, VII;
-003, 6) are all the same thing: stream what the other end has not been told. An entry that came from the
-other end is echoed without its body: the echo is the acknowledgement, and the digest of P0-80 in one.
+Propagation, the copy to an island (000, IV-B), synchronisation after a cut and recovery after a crash
+(000, VII; 003, 6) are all the same thing: stream what the other end has not been told. An entry that came
+from the other end is echoed without its body: the echo is the acknowledgement, and the digest of P0-80.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gapless.core.messages.publisher import Body, Confirmation
-from gapless.core.model import NodeId, SubscriptionId
+from gapless.core.model import Event, NodeId, SubscriptionId
+from gapless.core.orders.base import parsed
+from gapless.matching import MatchIndex
 
 
 @dataclass(slots=True)
@@ -32,8 +33,13 @@ class Entry:
 
     @property
     def owner(self) -> NodeId:
-        """The client, when the path is short enough to name it."""
+        """The client, where the path is short enough to name it."""
         return self.body.path[0]
+
+    @property
+    def direction(self) -> NodeId:
+        """The nearest node on the way to the client."""
+        return self.body.path[-1]
 
 
 @dataclass(slots=True)
@@ -42,6 +48,10 @@ class PeerLog:
 
     index_of: dict[SubscriptionId, int] = field(default_factory=dict)
     """The index of each subscription in the peer's log."""
+    last_index: int = 0
+    """The highest of them."""
+    untold: dict[SubscriptionId, None] = field(default_factory=dict)
+    """Subscriptions that are known here and the peer has not told of yet."""
     streamed: int = 0
     """My log was sent up to this index."""
     synced: bool = False
@@ -52,48 +62,65 @@ class PeerLog:
     confirmed_to: dict[SubscriptionId, Confirmation] = field(default_factory=dict)
     """What was last confirmed to the peer."""
 
+    def told(self, subscription: SubscriptionId, index: int) -> None:
+        """The peer has the subscription, at this index of its log."""
+        self.index_of[subscription] = index
+        self.last_index = max(self.last_index, index)
+        self.untold.pop(subscription, None)
+
     def knew(self, subscription: SubscriptionId, epoch: int) -> bool:
         """Whether the peer had the subscription when its log was that long."""
         index = self.index_of.get(subscription)
         return index is not None and index <= epoch
 
+    def knew_all(self, epoch: int) -> bool:
+        """Whether the peer had everything that is known here when its log was that long."""
+        return epoch >= self.last_index and not self.untold
+
 
 class SubscriptionLog:
-    """The entries of one node, by subscription and by index."""
+    """The entries of one broker, by subscription and by index, and which of them an event matches."""
 
     def __init__(self) -> None:
         self.length = 0
-        self._by_subscription: dict[SubscriptionId, Entry] = {}
+        self._entries: dict[SubscriptionId, Entry] = {}
+        self._indexes: dict[str, MatchIndex[SubscriptionId]] = {}
 
-    def append(
-        self, subscription: SubscriptionId, body: Body, entered: dict[str, int], *, ended: bool = False
-    ) -> Entry:
-        """Add a subscription, or its end, which takes the place of the subscription."""
+    def append(self, subscription: SubscriptionId, body: Body, entered: dict[str, int]) -> None:
+        """Add a subscription."""
         self.length += 1
-        self._by_subscription.pop(subscription, None)
-        entry = Entry(self.length, subscription, body, entered, ended)
-        self._by_subscription[subscription] = entry
-        return entry
+        self._entries[subscription] = Entry(self.length, subscription, body, entered)
+        self._indexes.setdefault(body.topic, MatchIndex()).add(subscription, parsed(body.selector))
+
+    def end(self, subscription: SubscriptionId) -> None:
+        """The end of a subscription is an entry too, in its place, so that it is streamed like it."""
+        old = self._entries.pop(subscription)
+        self._indexes[old.body.topic].remove(subscription)
+        self.length += 1
+        self._entries[subscription] = Entry(self.length, subscription, old.body, {}, ended=True)
+
+    def matching(self, event: Event) -> list[SubscriptionId]:
+        """The subscriptions that want the event, in the order of the log."""
+        index = self._indexes.get(event.topic)
+        return index.match(event.attributes) if index is not None else []
 
     def get(self, subscription: SubscriptionId) -> Entry | None:
         """The entry of a subscription."""
-        return self._by_subscription.get(subscription)
-
-    def __contains__(self, subscription: object) -> bool:
-        return subscription in self._by_subscription
+        return self._entries.get(subscription)
 
     def __getitem__(self, subscription: SubscriptionId) -> Entry:
-        return self._by_subscription[subscription]
+        return self._entries[subscription]
 
-    def __iter__(self) -> Iterator[Entry]:
-        return iter(self._by_subscription.values())
+    def subscriptions(self) -> list[SubscriptionId]:
+        """All that the log has, ended ones too."""
+        return list(self._entries)
 
     def after(self, index: int) -> list[Entry]:
         """The entries beyond an index, in order."""
         if index >= self.length:
             return []
         newest: list[Entry] = []
-        for entry in reversed(self._by_subscription.values()):
+        for entry in reversed(self._entries.values()):
             if entry.index <= index:
                 break
             newest.append(entry)

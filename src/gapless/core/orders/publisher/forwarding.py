@@ -1,0 +1,256 @@
+"""Forwarding publications: take over, match with evidence, route, confirm, resend (000, V and VI; 003, 4.8 and 5).
+
+1. *Duplicate?* By the sequence vector; what is still in custody only gains a sender.
+2. *Match with evidence.* A subscription that the sender did not know when it handled the publication is
+   excluded, here and further on: nobody may deliver what a forwarder on the way could not have been complete for.
+3. *Route.* One copy for each next hop, never back in the direction it came from (X-P0-21).
+4. *Confirm* to all senders when every target has it.
+5. *Resend first.* Whenever a next hop changes, nearer or farther, what is unconfirmed goes over the new
+   session, in order, before anything new (X-P0-22).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gapless.core.messages.publisher import Acknowledgement, Publication
+from gapless.core.model import NodeId, Partition
+from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Targets, source_of
+from gapless.core.orders.publisher.log import PeerLog, SubscriptionLog
+from gapless.core.orders.publisher.outbox import Outbox
+from gapless.core.orders.publisher.vectors import Vector, Vectors, visited
+from gapless.core.overlay.overlay import Overlay
+
+
+class Forwarding:
+    """The publications of one broker."""
+
+    def __init__(
+        self, overlay: Overlay, log: SubscriptionLog, peers: Mapping[NodeId, PeerLog], outbox: Outbox
+    ) -> None:
+        identity = overlay.identity
+        self.custody = Custody()
+        self.vectors = Vectors(identity.node, identity.incarnation, overlay.topology.delta)
+        self.present: dict[Source, NodeId] = {}
+        """The publishers that publish here now, and the client of each."""
+        self.entered: dict[str, dict[str, int]] = {}
+        """By topic and publisher the highest sequence that this broker took from the publisher itself."""
+        self._overlay = overlay
+        self._log = log
+        self._peers = peers
+        self._outbox = outbox
+        self._blocked: dict[NodeId, list[Held]] = {}
+        """Peers to whom a copy would not be legitimate, and all that waits for it, in order."""
+
+    # -- arriving ----------------------------------------------------------------------------------------
+
+    def enter(self, leaf: NodeId, publication: Publication) -> None:
+        """This broker takes the event from its publisher."""
+        event, source = publication.event, source_of(publication.event)
+        self.present[source] = leaf
+        stream = self._stream(leaf, source, publication.generation)
+        if stream is None:
+            return
+        if event.sequence > stream.entered:
+            stream.entered = event.sequence
+            entered = self.entered.setdefault(event.topic, {})
+            home = self._overlay.sessions.up[leaf].identity.home or ""
+            taken = Publication(
+                event, publication.generation, self._overlay.me, home, relaxed=publication.relaxed
+            )
+            self._take_over(leaf, stream, taken)
+            entered[event.publisher] = max(event.sequence, entered.get(event.publisher, 0))
+        else:
+            self._seen_again(leaf, stream, publication)
+
+    def receive(self, peer: NodeId, publication: Publication) -> None:
+        """A publication comes from another broker."""
+        event = publication.event
+        stream = self._stream(peer, source_of(event), publication.generation)
+        if stream is None:
+            return
+        if event.sequence in stream.held or self.vectors.is_duplicate(publication.vector):
+            self.vectors.note(publication.vector)
+            self._seen_again(peer, stream, publication)
+        else:
+            self.vectors.note(publication.vector)
+            self._take_over(peer, stream, publication)
+
+    def _stream(self, peer: NodeId, source: Source, generation: int) -> Stream | None:
+        """The stream of that generation; ``None`` for an older one, whose sender is told to forget it."""
+        stream = self.custody.streams.get(source)
+        if stream is None or stream.generation < generation:
+            self.supersede(source, generation)
+            stream = self.custody.streams[source] = Stream(generation)
+        elif stream.generation > generation:
+            self._outbox.supersede(peer, source, stream.generation)
+            return None
+        return stream
+
+    def supersede(self, source: Source, generation: int) -> None:
+        """Drop all that is held of older generations, and tell those who sent it."""
+        stream = self.custody.streams.get(source)
+        if stream is not None and stream.generation < generation:
+            del self.custody.streams[source]
+            for held in stream.held.values():
+                for sender in held.senders:
+                    self._outbox.supersede(sender, source, generation)
+
+    def _seen_again(self, peer: NodeId, stream: Stream, publication: Publication) -> None:
+        """A copy of what was taken over: confirm it, now or with the original (X-P0-10)."""
+        held = stream.held.get(publication.event.sequence)
+        if held is None:
+            self._outbox.acknowledge(peer, publication)
+            self._forget_if_idle(source_of(publication.event), stream)
+            return
+        held.senders[peer] = None
+        if _bypassed(publication.vector) < _bypassed(held.publication.vector):
+            held.publication = _with_vector(held.publication, publication.vector)
+            self._retry_blocked()
+
+    def _take_over(self, peer: NodeId, stream: Stream, publication: Publication) -> None:
+        event = publication.event
+        matching = self._log.matching(event)
+        came_from = self._overlay.direction(peer)
+        excluded = publication.excluded
+        if matching and came_from is not None:
+            peer_log, epoch = self._peers[peer], publication.epoch
+            if not peer_log.knew_all(epoch):
+                unaware = [each for each in matching if not peer_log.knew(each, epoch)]
+                excluded = tuple(dict.fromkeys((*excluded, *unaware)))
+        waiting: dict[NodeId | None, Targets] = {}
+        for subscription in matching:
+            path = self._log[subscription].body.path
+            if path[-1] != came_from and subscription not in excluded:
+                waiting.setdefault(self._overlay.next_hop(path), {})[path[0]] = path
+        number = self.vectors.next_number()
+        if not waiting:
+            self._outbox.acknowledge(peer, publication)
+            self._forget_if_idle(source_of(event), stream)
+            return
+        kept = Publication(
+            event,
+            publication.generation,
+            publication.entry,
+            publication.home,
+            self._log.length,
+            excluded,
+            publication.vector,
+            self._tags(peer, publication),
+            publication.relaxed,
+            publication.best_effort,
+        )
+        held = stream.held[event.sequence] = Held(kept, number, {peer: None}, waiting)
+        for hop in waiting:
+            if hop is not None:
+                self._send(hop, held)
+
+    def _tags(self, peer: NodeId, publication: Publication) -> tuple[Partition, ...]:
+        """Tag what comes out of a partition: a broker of it has handled this (000, V; X-P0-03, X-P0-04)."""
+        table = self._overlay.partitions.table()
+        if not table:
+            return publication.tags
+        handlers = {peer, publication.entry, *visited(publication.vector)}
+        found = [each for each in table if not handlers.isdisjoint(each.nodes)]
+        return tuple(dict.fromkeys((*publication.tags, *found)))
+
+    # -- leaving -----------------------------------------------------------------------------------------
+
+    def _send(self, hop: NodeId, held: Held) -> None:
+        """Send it, unless it or something before it may not go there now."""
+        blocked = self._blocked.get(hop)
+        if blocked is not None:
+            blocked.append(held)
+            return
+        copy = self._copy(hop, held)
+        if copy is None:
+            self._blocked[hop] = [held]
+        else:
+            self._outbox.publish(hop, copy)
+
+    def _copy(self, hop: NodeId, held: Held) -> Publication | None:
+        """The copy for a next hop; ``None`` when it would go beyond δ failures and must not."""
+        kept = held.publication
+        bypassed = self._overlay.bypassed(hop)
+        vector = self.vectors.extended(kept.vector, held.number, bypassed)
+        is_legitimate = not bypassed or self.vectors.is_legitimate(vector)
+        if not is_legitimate and not kept.relaxed:
+            return None
+        return _with_vector(kept, vector, best_effort=kept.best_effort or not is_legitimate)
+
+    def _retry_blocked(self) -> None:
+        """Release of held copies (000, VIII): a nearer session, or a copy that bypassed fewer."""
+        blocked, self._blocked = self._blocked, {}
+        for hop, waiting in blocked.items():
+            for held in waiting:
+                if hop in held.waiting:
+                    self._send(hop, held)
+
+    def acknowledged(self, peer: NodeId, ack: Acknowledgement) -> None:
+        """The peer has reached all targets that it was given."""
+        source = (ack.topic, ack.publisher)
+        for first, last in ack.ranges:
+            for sequence in range(first, last + 1):
+                held = self.custody.confirmed(source, ack.generation, sequence, peer)
+                if held is not None:
+                    for sender in held.senders:
+                        self._outbox.acknowledge(sender, held.publication)
+        stream = self.custody.streams.get(source)
+        if stream is not None:
+            self._forget_if_idle(source, stream)
+
+    def _forget_if_idle(self, source: Source, stream: Stream) -> None:
+        if not stream.held and source not in self.present:
+            self.custody.streams.pop(source, None)
+
+    # -- sessions ----------------------------------------------------------------------------------------
+
+    def session_down(self, peer: NodeId) -> None:
+        """Nobody confirms on this session any more, and nobody is to be told on it."""
+        self._blocked.pop(peer, None)
+        for source in [source for source, leaf in self.present.items() if leaf == peer]:
+            del self.present[source]
+        for source, stream in list(self.custody.streams.items()):
+            for held in stream.held.values():
+                held.senders.pop(peer, None)
+                lost = held.waiting.pop(peer, None)
+                if lost:
+                    held.waiting.setdefault(None, {}).update(lost)
+            self._forget_if_idle(source, stream)
+
+    def resend(self) -> None:
+        """Send again, in order, whatever has another next hop now."""
+        for held in self.custody.in_order():
+            moved: dict[NodeId | None, Targets] = {}
+            for hop, targets in list(held.waiting.items()):
+                for target, path in list(targets.items()):
+                    nearest = self._overlay.next_hop(path)
+                    if nearest != hop:
+                        del targets[target]
+                        moved.setdefault(nearest, {})[target] = path
+                if not targets:
+                    del held.waiting[hop]
+            for hop, targets in moved.items():
+                held.waiting.setdefault(hop, {}).update(targets)
+                if hop is not None:
+                    self._send(hop, held)
+        self._retry_blocked()
+
+
+def _bypassed(vector: Vector) -> int:
+    return sum(not incarnation for _, incarnation, _ in vector)
+
+
+def _with_vector(publication: Publication, vector: Vector, *, best_effort: bool | None = None) -> Publication:
+    return Publication(
+        publication.event,
+        publication.generation,
+        publication.entry,
+        publication.home,
+        publication.epoch,
+        publication.excluded,
+        vector,
+        publication.tags,
+        publication.relaxed,
+        publication.best_effort if best_effort is None else best_effort,
+    )

@@ -1,0 +1,178 @@
+"""Subscriptions at a broker: accept on arrival, stream on, confirm when all behind have (000, IV; 003, 4.7).
+
+A confirmation goes towards the client when every other side has confirmed. It says what could not be reached
+(the partitions that this broker or one behind it detects, P0-41 to P0-47), and the *cut*: for each publisher
+the last event that some broker took without knowing the subscription. It is sent again when it changes, which
+is the recovery notifier of 000 (P0-86) and carries the start of the recovered part (X-P0-08).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gapless.core.effects import Effect, Send
+from gapless.core.messages.publisher import Body, Confirmation, Confirmed, Log, LogEntry, Synced
+from gapless.core.model import NodeId, Partition, SubscriptionId
+from gapless.core.orders.publisher.custody import Source
+from gapless.core.orders.publisher.log import Entry, PeerLog, SubscriptionLog
+from gapless.core.overlay.overlay import Overlay
+
+
+@dataclass(slots=True)
+class Sides:
+    """The sides of this broker, seen from a subscription whose client lies in some direction."""
+
+    towards: list[NodeId]
+    """Active peers in that direction."""
+    others: list[NodeId]
+    """Active peers elsewhere: all of them must confirm."""
+    partitions: list[Partition]
+    """What is down elsewhere."""
+    all_tried: bool
+    """Whether nothing elsewhere is still to be tried."""
+
+
+class Subscriptions:
+    """The subscriptions of one broker and what its sessions say about them."""
+
+    def __init__(
+        self,
+        overlay: Overlay,
+        log: SubscriptionLog,
+        peers: dict[NodeId, PeerLog],
+        entered: Mapping[str, Mapping[str, int]],
+        present: Mapping[Source, NodeId],
+        out: list[Effect],
+    ) -> None:
+        self._overlay = overlay
+        self._log = log
+        self._peers = peers
+        self._entered = entered
+        self._present = present
+        self._out = out
+        self._touched: dict[SubscriptionId, None] = {}
+
+    # -- the log -----------------------------------------------------------------------------------------
+
+    def session_up(self, peer: NodeId) -> None:
+        """A new session knows nothing yet."""
+        self._peers[peer] = PeerLog(untold=dict.fromkeys(self._log.subscriptions()))
+
+    def on_log(self, peer: NodeId, entries: Sequence[LogEntry]) -> None:
+        """Accept on arrival, whoever sent it."""
+        for each in entries:
+            mine = self._log.get(each.subscription)
+            if mine is None:
+                if each.body is None or each.ended:
+                    continue
+                entered = dict(self._entered.get(each.body.topic, ()))
+                self._log.append(each.subscription, each.body, entered)
+                for peer_log in self._peers.values():
+                    peer_log.untold[each.subscription] = None
+            elif each.ended and not mine.ended:
+                self._log.end(each.subscription)
+            self._peers[peer].told(each.subscription, each.index)
+            self._touched[each.subscription] = None
+
+    def stream(self) -> None:
+        """Send on every session the entries that it has not carried yet; a client gets only its own."""
+        for peer, peer_log in self._peers.items():
+            entries = self._log.after(peer_log.streamed)
+            if not entries:
+                continue
+            peer_log.streamed = self._log.length
+            if self._overlay.sessions.up[peer].identity.is_leaf:
+                entries = [entry for entry in entries if entry.owner == peer]
+            lines = tuple(self._line(entry, peer, peer_log) for entry in entries)
+            if lines:
+                self._out.append(Send(peer, Log(lines)))
+
+    def _line(self, entry: Entry, peer: NodeId, peer_log: PeerLog) -> LogEntry:
+        body = None
+        if entry.subscription not in peer_log.index_of:
+            path = self._overlay.extended(entry.body.path, peer)
+            body = Body(entry.body.topic, entry.body.selector, path)
+        return LogEntry(entry.index, entry.subscription, body, entry.ended)
+
+    # -- recovery ----------------------------------------------------------------------------------------
+
+    def is_settled(self, besides: NodeId | None = None) -> bool:
+        """Whether all sides (but one) have told all they know, so that this log lacks nothing of theirs."""
+        frontier, direction = self._overlay.frontier, self._overlay.direction
+        return all(
+            self._peers[peer].synced for peer in frontier.active if direction(peer) != besides
+        ) and all(direction(node) == besides for node in (*frontier.untried, *frontier.barriers))
+
+    def tell_synced(self) -> None:
+        """Tell each side, once a session, when this log has everything of the other sides."""
+        for peer in self._overlay.frontier.active:
+            peer_log = self._peers[peer]
+            if not peer_log.sync_sent and self.is_settled(besides=self._overlay.direction(peer)):
+                peer_log.sync_sent = True
+                self._out.append(Send(peer, Synced()))
+
+    # -- confirmations -------------------------------------------------------------------------------------
+
+    def on_confirmed(self, peer: NodeId, confirmations: Sequence[Confirmation]) -> None:
+        """A side has confirmed."""
+        for confirmation in confirmations:
+            self._peers[peer].confirmed[confirmation.subscription] = confirmation
+            self._touched[confirmation.subscription] = None
+
+    def sides_changed(self) -> None:
+        """Every subscription may wait for others now."""
+        self._touched = dict.fromkeys(self._log.subscriptions())
+
+    def confirm(self) -> None:
+        """Confirm what can be, of all that was touched during the batch."""
+        if not self._touched:
+            return
+        sides: dict[NodeId | None, Sides] = {}
+        outgoing: dict[NodeId, list[Confirmation]] = {}
+        for subscription in self._touched:
+            entry = self._log.get(subscription)
+            if entry is not None and not entry.ended:
+                direction = self._overlay.direction(entry.direction)
+                if direction not in sides:
+                    sides[direction] = self._sides(direction)
+                self._confirm(entry, sides[direction], outgoing)
+        self._touched.clear()
+        for peer, confirmations in outgoing.items():
+            self._out.append(Send(peer, Confirmed(tuple(confirmations))))
+
+    def _sides(self, direction: NodeId | None) -> Sides:
+        overlay, frontier = self._overlay, self._overlay.frontier
+        own = overlay.partitions.own
+
+        def is_towards(node: NodeId) -> bool:
+            return direction is not None and overlay.direction(node) == direction
+
+        return Sides(
+            towards=[peer for peer in frontier.active if is_towards(peer)],
+            others=[peer for peer in frontier.active if not is_towards(peer)],
+            partitions=[own[node] for node in frontier.down if not is_towards(node)],
+            all_tried=all(is_towards(node) for node in frontier.untried),
+        )
+
+    def _confirm(self, entry: Entry, sides: Sides, outgoing: dict[NodeId, list[Confirmation]]) -> None:
+        if not sides.all_tried:
+            return
+        pending = dict.fromkeys(sides.partitions)
+        topic, cut = entry.body.topic, dict(entry.entered)
+        present = dict.fromkeys(publisher for publisher in cut if (topic, publisher) in self._present)
+        for peer in sides.others:
+            answer = self._peers[peer].confirmed.get(entry.subscription)
+            if answer is None:
+                return
+            pending |= dict.fromkeys(answer.pending)
+            present |= dict.fromkeys(answer.present)
+            for publisher, sequence in answer.cut.items():
+                cut[publisher] = max(sequence, cut.get(publisher, 0))
+        confirmation = Confirmation(entry.subscription, tuple(pending), cut, tuple(present))
+        receivers = [*sides.towards, entry.owner] if entry.owner in self._peers else sides.towards
+        for peer in receivers:
+            peer_log = self._peers[peer]
+            if not confirmation.says_as(peer_log.confirmed_to.get(entry.subscription)):
+                peer_log.confirmed_to[entry.subscription] = confirmation
+                outgoing.setdefault(peer, []).append(confirmation)

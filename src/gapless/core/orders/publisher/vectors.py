@@ -1,0 +1,91 @@
+"""Sequence vectors: duplicate detection whose state does not grow with the number of publishers (000, VI).
+
+Every broker numbers the publications that it takes over, in the order of their first arrival. A copy carries
+the numbers of the last 3δ+1 brokers of its path; a broker that the copy bypassed stands there without a
+number (*nil*). A copy is a duplicate iff some number in it is not higher than the highest number seen of that
+broker (Fig. 6; X-D3-03): since unconfirmed publications are sent again first, and in order, on every switch
+of a session, a broker's numbers arrive ascending, and a number that was passed is one that was handled.
+
+Numbers belong to an incarnation of a broker (X-P0-15), and numbers of different incarnations are not
+compared: a copy that passed the earlier life of a broker may arrive after one that passed its later life.
+
+*Legitimacy* (000, VI and VIII). With at most δ bypassed brokers in any 2δ+1 of a path, two copies of a
+publication share a broker that numbered both. A copy with more of them shows that more than δ brokers
+failed: it is held until a nearer session or a better copy comes, or, on a topic that says so, it goes on
+marked as best effort. A wrong "new" does no harm but traffic, because clients compare sequences; a
+wrong "duplicate" would lose an event, and is what the rules of resending exclude.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from gapless.core.messages.publisher import Step
+from gapless.core.model import Incarnation, NodeId
+
+Vector: TypeAlias = tuple[Step, ...]
+
+REMEMBERED_LIVES = 3
+"""Earlier incarnations of a broker whose copies may still be under way."""
+
+
+def nil(node: NodeId) -> Step:
+    """A bypassed broker."""
+    return node, 0, 0
+
+
+def visited(vector: Vector) -> list[NodeId]:
+    """The brokers that handled the copy."""
+    return [node for node, incarnation, _ in vector if incarnation]
+
+
+class Vectors:
+    """The numbers that one broker gives and has seen."""
+
+    def __init__(self, me: NodeId, incarnation: Incarnation, delta: int) -> None:
+        self.length = 3 * delta + 1  # DSEQ of 000, table I
+        self.window = 2 * delta + 1
+        self._delta = delta
+        self._me = me
+        self._incarnation = incarnation
+        self._count = 0
+        self._highest: dict[NodeId, dict[Incarnation, int]] = {}
+
+    def next_number(self) -> int:
+        """The number of the publication that is taken over now."""
+        self._count += 1
+        return self._count
+
+    def is_duplicate(self, vector: Vector) -> bool:
+        """Whether a copy of this publication was handled before."""
+        for node, incarnation, number in vector:
+            if incarnation:
+                seen = self._highest.get(node)
+                if seen is not None and number <= seen.get(incarnation, 0):
+                    return True
+        return False
+
+    def note(self, vector: Vector) -> None:
+        """Remember the numbers of a copy: a monotone maximum, of duplicates too."""
+        for node, incarnation, number in vector:
+            if incarnation:
+                seen = self._highest.setdefault(node, {})
+                if number > seen.get(incarnation, 0):
+                    seen[incarnation] = number
+                    if len(seen) > REMEMBERED_LIVES:
+                        del seen[min(seen)]
+
+    def extended(self, vector: Vector, number: int, bypassed: Sequence[NodeId]) -> Vector:
+        """The vector of the copy that goes on: this broker, and those that the session bypasses."""
+        longer = (*vector, (self._me, self._incarnation, number), *map(nil, bypassed))
+        return longer[-self.length :]
+
+    def is_legitimate(self, vector: Vector) -> bool:
+        """Whether at most δ of the last 2δ+1 brokers were bypassed."""
+        recent = vector[-self.window :]
+        return sum(not incarnation for _, incarnation, _ in recent) <= self._delta
+
+    def size(self) -> int:
+        """How many numbers are remembered."""
+        return sum(map(len, self._highest.values()))
