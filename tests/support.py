@@ -1,6 +1,6 @@
 """What the tests of the overlay and of the simulator share: worlds, and answers computed from definitions.
 
-The answers here come from breadth-first searches over the whole tree. They use nothing of the code under test.
+The answers here come from breadth-first searches over the whole tree. They use nothing of what is tested.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -43,7 +44,7 @@ def tree_of(links: Iterable[Link]) -> Tree:
 
 def chain(*names: NodeId) -> list[Link]:
     """The links of a chain of nodes."""
-    return [link(a, b) for a, b in zip(names, names[1:], strict=False)]
+    return [link(a, b) for a, b in pairwise(names)]
 
 
 def is_tree(links: Collection[Link], nodes: Collection[NodeId]) -> bool:
@@ -76,7 +77,9 @@ def equation_1(tree: Tree, node: NodeId, delta: int) -> set[Link]:
     return {link(a, b) for a in near for b in tree.get(a, ()) if b in near}
 
 
-def active_by_definition(tree: Tree, node: NodeId, delta: int, established: Collection[NodeId]) -> set[NodeId]:
+def active_by_definition(
+    tree: Tree, node: NodeId, delta: int, established: Collection[NodeId]
+) -> set[NodeId]:
     """000, II: the established nodes within δ+1 with no established one strictly inside the path to them."""
     return {
         peer
@@ -108,6 +111,15 @@ def join_one_by_one(world: World, links: Sequence[Link], root: NodeId) -> None:
         if name != root:
             world.add_broker(name, join=(path[-2],))
             world.run_until(lambda name=name: world.broker(name).overlay.is_joined)  # type: ignore[misc]
+
+
+def join_at(world: World, moment: Micros, name: NodeId, *points: NodeId) -> None:
+    """Have a broker join through others at a moment to come."""
+
+    def join(_: None) -> None:
+        world.add_broker(name, join=points)
+
+    world.at(moment, join)
 
 
 def live(world: World) -> list[NodeId]:

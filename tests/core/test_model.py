@@ -51,4 +51,4 @@ def test_values_go_over_the_wire_and_back() -> None:
     event = Event("t", "p", 7, {"price": 1.5, "desk": {"region": "EU"}}, b"x", 12)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(event), type=Event) == event
     message = Joined("n", "m", 2)
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=Message) == message  # type: ignore[arg-type]
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=Message) == message

@@ -2,29 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 from random import Random
 
 import pytest
-from support import (
-    BYPASSED,
-    RECOVERED,
-    Messages,
-    all_joined,
-    assert_bypass,
-    assert_equation_1,
-    assert_primary_only,
-    chain,
-    equation_1,
-    join_one_by_one,
-    joined_at,
-    live,
-    own_links,
-    paths_from,
-    start_chain,
-    start_tree,
-    tree_of,
-)
 
 from gapless.core.broker import Broker
 from gapless.core.leaf import Leaf
@@ -35,6 +16,26 @@ from gapless.core.overlay.joining import JOIN_TRANSITIONS, JoinState
 from gapless.simulation.network import Latency
 from gapless.simulation.trees import kary_tree, random_tree
 from gapless.simulation.world import World
+from support import (
+    BYPASSED,
+    RECOVERED,
+    Messages,
+    all_joined,
+    assert_bypass,
+    assert_equation_1,
+    assert_primary_only,
+    chain,
+    equation_1,
+    join_at,
+    join_one_by_one,
+    joined_at,
+    live,
+    own_links,
+    paths_from,
+    start_chain,
+    start_tree,
+    tree_of,
+)
 
 FIGURE_4 = {(JoinState.DETACHED, JoinState.ATTACHED), (JoinState.ATTACHED, JoinState.VALID_JOINED)}
 GIVEN_UP: Micros = 11 * SECOND
@@ -246,7 +247,7 @@ def test_d3_37_concurrent_joins_at_one_join_point(delta: int) -> None:
         world.add_tree(chain("a", "m", "b"))
         joiners = ["n1", "n2", "n3"][: 2 + seed % 2]
         for name, moment in zip(joiners, moments, strict=False):
-            world.at(SECOND + moment, lambda name: world.add_broker(name, join=("m",)), name)
+            join_at(world, SECOND + moment, name, "m")
         world.run(until=2 * SECOND)
         world.run_until(lambda: all_joined(world))  # noqa: B023
         assert_equation_1(world, [*chain("a", "m", "b"), *(link("m", name) for name in joiners)])
@@ -264,7 +265,7 @@ def test_d3_38_concurrent_joins_near_each_other(delta: int, apart: int) -> None:
         world.add_tree(chain(*names))
         joins = {"n1": "b1", "n2": names[1 + apart]}
         for name, moment in zip(joins, moments, strict=False):
-            world.at(SECOND + moment, lambda name: world.add_broker(name, join=(joins[name],)), name)  # noqa: B023
+            join_at(world, SECOND + moment, name, joins[name])
         world.run(until=2 * SECOND)
         world.run_until(lambda: all_joined(world))  # noqa: B023
         assert_equation_1(world, [*chain(*names), *(link(*each) for each in joins.items())])
@@ -390,7 +391,7 @@ def test_x_d3_15_the_joining_node_crashes_at_any_message(delta: int) -> None:
         record_states(world, "n", states)
         finish(world)
         assert states[-1] is JoinState.VALID_JOINED
-        steps = set(zip(states, states[1:], strict=False))
+        steps = set(pairwise(states))
         assert steps <= FIGURE_4, "a life begins where the store says, never further back"
 
 
@@ -450,12 +451,14 @@ def test_x_d3_15_joins_while_links_are_cut(seed: int) -> None:
     joins = {"n1": ("m", "c"), "n2": ("b",), "n3": ("n1", "a")}
     for name, points in joins.items():
         moment = world.now + rng.randrange(50 * MILLISECOND)
-        world.at(moment, lambda what: world.add_broker(what[0], join=what[1]), (name, points))
+        join_at(world, moment, name, *points)
     world.run_for(50 * MILLISECOND)
     for _ in range(4):
         pair = rng.sample(world.brokers(), 2)
         world.cut(*pair, one_way=rng.random() < 0.5)
-        world.at(world.now + rng.choice((100, 2000, 15000)) * MILLISECOND, lambda pair: world.heal(*pair), pair)
+        world.at(
+            world.now + rng.choice((100, 2000, 15000)) * MILLISECOND, lambda pair: world.heal(*pair), pair
+        )
         world.run_for(rng.randrange(40 * MILLISECOND))
     world.run_for(16 * SECOND)
     finish(world)

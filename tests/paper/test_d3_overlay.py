@@ -5,6 +5,17 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+
+from gapless.core.broker import Broker
+from gapless.core.leaf import Leaf
+from gapless.core.messages import BestEffortUnsubscribe, JoinRefused, JoinRequest, Message, PartialTopology
+from gapless.core.messages.overlay import NodeState
+from gapless.core.model import MILLISECOND, SECOND, link
+from gapless.core.overlay.joining import JoinState
+from gapless.core.overlay.overlay import STATE_TRANSITIONS
+from gapless.core.overlay.sessions import Timing
+from gapless.simulation.trees import random_tree
+from gapless.simulation.world import World
 from support import (
     BYPASSED,
     RECOVERED,
@@ -24,17 +35,6 @@ from support import (
     start_tree,
     tree_of,
 )
-
-from gapless.core.broker import Broker
-from gapless.core.leaf import Leaf
-from gapless.core.messages import BestEffortUnsubscribe, JoinRefused, JoinRequest, Message, PartialTopology
-from gapless.core.messages.overlay import NodeState
-from gapless.core.model import MILLISECOND, SECOND, link
-from gapless.core.overlay.joining import JoinState
-from gapless.core.overlay.overlay import STATE_TRANSITIONS
-from gapless.core.overlay.sessions import Timing
-from gapless.simulation.trees import random_tree
-from gapless.simulation.world import World
 
 FIGURE_2 = {
     (NodeState.FAILED, NodeState.RECOVERING),
@@ -153,7 +153,7 @@ def test_d3_06_brokers_follow_figure_2(seed: int) -> None:
             last[name] = state
 
     for name, host in world.hosts.items():
-        host.stepped = lambda _, name=name: look(name)  # type: ignore[misc]
+        host.stepped = lambda _, name=name: look(name)
     for _ in range(20):
         victim = rng.choice(world.brokers())
         world.crash(victim)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+
+from gapless.core.model import MILLISECOND, SECOND
+from gapless.simulation.trees import kary_tree, random_tree
+from gapless.simulation.world import World
 from support import (
     BYPASSED,
     RECOVERED,
@@ -15,10 +19,6 @@ from support import (
     join_one_by_one,
     start_tree,
 )
-
-from gapless.core.model import MILLISECOND, SECOND
-from gapless.simulation.trees import kary_tree, random_tree
-from gapless.simulation.world import World
 
 DELTAS = pytest.mark.parametrize("delta", range(4))
 

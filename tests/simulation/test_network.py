@@ -6,12 +6,12 @@ from itertools import pairwise, product
 from random import Random
 
 import pytest
-from support import Wire
 
 from gapless.core.events import ConnectFailed, Input, MessageReceived, SessionDown, SessionUp
 from gapless.core.messages import BestEffortUnsubscribe, Message
 from gapless.core.model import MILLISECOND, SECOND, Identity, NodeId
 from gapless.simulation.network import DIAL_TIMEOUT, Latency
+from support import Wire
 
 
 def note(number: int) -> Message:
@@ -139,7 +139,11 @@ def test_the_new_session_is_there_when_the_old_one_is_reported_down(wire: Wire) 
     wire.network.dial("a", "b")
     wire.run_for(3 * SECOND)
     assert wire.hosts["b"].dials == {}
-    assert [type(each) for each in sessions(wire.hosts["b"].inputs, "a")] == [SessionUp, SessionDown, SessionUp]
+    assert [type(each) for each in sessions(wire.hosts["b"].inputs, "a")] == [
+        SessionUp,
+        SessionDown,
+        SessionUp,
+    ]
 
 
 def test_nothing_of_an_old_session_is_reported_in_a_new_one(wire: Wire) -> None:
@@ -192,7 +196,9 @@ def test_a_session_names_the_life_that_accepted_it() -> None:
     wire.crash("b", silently=True)
     wire.restart("b")
     wire.run_for(SECOND)
-    assert [each.identity for each in wire.hosts["a"].inputs if isinstance(each, SessionUp)] == [Identity("b", 1)]
+    assert [each.identity for each in wire.hosts["a"].inputs if isinstance(each, SessionUp)] == [
+        Identity("b", 1)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -276,5 +282,7 @@ def test_the_promises_hold_whatever_happens(seed: int) -> None:
     for a, b in product(names, names):
         if a != b:
             assert_promises(wire.hosts[a].inputs, b)
-            arrived = numbers([i for i in wire.hosts[a].inputs if not isinstance(i, MessageReceived) or i.peer == b])
+            arrived = numbers(
+                [i for i in wire.hosts[a].inputs if not isinstance(i, MessageReceived) or i.peer == b]
+            )
             assert all(x < y for x, y in pairwise(arrived))

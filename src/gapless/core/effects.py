@@ -35,7 +35,21 @@ class LinkRemoved(msgspec.Struct, frozen=True, tag=True):
     link: Link
 
 
-Record: TypeAlias = IncarnationStarted | LinkAdded | LinkRemoved
+class EventRetained(msgspec.Struct, frozen=True, tag=True):
+    """Record of a client: an event that it has published and that is not confirmed."""
+
+    event: Event
+
+
+class EventsConfirmed(msgspec.Struct, frozen=True, tag=True):
+    """Record of a client: the publisher's events of the topic up to this one are confirmed."""
+
+    topic: str
+    publisher: str
+    sequence: int
+
+
+Record: TypeAlias = IncarnationStarted | LinkAdded | LinkRemoved | EventRetained | EventsConfirmed
 """All that survives a crash of a node."""
 
 
@@ -46,7 +60,7 @@ class Persist(msgspec.Struct, frozen=True):
 
 
 class Connect(msgspec.Struct, frozen=True):
-    """Try to open a session with the peer; answered by ``SessionUp``, whoever dialed, or ``ConnectFailed``."""
+    """Try to open a session; answered by ``SessionUp``, whoever dialed, or ``ConnectFailed``."""
 
     peer: NodeId
 
@@ -88,10 +102,11 @@ class Live(msgspec.Struct, frozen=True):
 
 
 class Reset(msgspec.Struct, frozen=True):
-    """The promise could not be kept for these publishers and begins anew at ``start``: never a silent gap."""
+    """The promise could not be kept and begins anew at ``start``: a gap is never silent."""
 
     subscription: SubscriptionId
     publishers: tuple[str, ...]
+    """Whose promise it is; none named: that of all publishers."""
     start: StartCut
 
 

@@ -34,8 +34,9 @@ class Leaf(Node[LeafOrder]):
     ) -> None:
         if config.home is None:
             raise ValueError("a client needs a home broker")
-        orders = [partial(order, topics=topics) for order in ORDERS]
-        super().__init__(config, records, orders=orders, rng=rng)
+        kept = list(records)
+        orders = [partial(order, topics=topics, records=kept) for order in ORDERS]
+        super().__init__(config, kept, orders=orders, rng=rng)
         self._topics = topics
         self._order_of_subscription: dict[SubscriptionId, LeafOrder] = {}
 

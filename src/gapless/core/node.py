@@ -77,6 +77,7 @@ class Node(Generic[OrderT]):
         )
         made = [make(self.overlay, self._out) for make in orders]
         self.orders: dict[str, OrderT] = {order.name: order for order in made}
+        self._strangers: dict[NodeId, None] = {}  # sessions with brokers that are no neighbours (yet)
         self._order_of: dict[type, OrderT] = {
             message: order for order in self.orders.values() for message in order.messages
         }
@@ -129,18 +130,21 @@ class Node(Generic[OrderT]):
         session.heard_at = now
         order = self._order_of.get(type(message))
         if order is not None:
-            order.message(peer, message, now)
+            if peer not in self._strangers:
+                order.message(peer, message, now)
         elif type(message) is not Ping:
             assert isinstance(message, OverlayMessage), f"nobody handles {type(message).__name__}"
             self.overlay.message(peer, message, now)
+            if self._strangers:
+                self._introduce(now)
             self._refresh(now)
 
     def _on_input(self, each: Input, now: Micros) -> None:
         match each:
             case SessionUp(identity=identity, dialed=dialed):
                 if self.overlay.session_up(identity, dialed, now):
-                    for order in self.orders.values():
-                        order.session_up(identity.node, now)
+                    self._strangers[identity.node] = None
+                    self._introduce(now)
                 self._refresh(now)
             case SessionDown(peer=peer):
                 if peer in self.overlay.sessions.up:
@@ -168,9 +172,23 @@ class Node(Generic[OrderT]):
         for order in self.orders.values():
             order.deadline(now)
 
+    def _introduce(self, now: Micros) -> None:
+        """Tell the orders of sessions with clients and neighbours; others have no business with them.
+
+        A broker that is joining has a session with its join point before it is a neighbour.
+        """
+        for peer in list(self._strangers):
+            if peer in self.overlay.topology or self.overlay.sessions.up[peer].identity.is_leaf:
+                del self._strangers[peer]
+                for order in self.orders.values():
+                    order.session_up(peer, now)
+
     def _session_gone(self, peer: NodeId, now: Micros) -> None:
-        for order in self.orders.values():
-            order.session_down(peer, now)
+        if peer in self._strangers:
+            del self._strangers[peer]
+        else:
+            for order in self.orders.values():
+                order.session_down(peer, now)
         self._refresh(now)
 
     def _refresh(self, now: Micros) -> None:

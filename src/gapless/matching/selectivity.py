@@ -20,6 +20,7 @@ VALUES_MAX = 1024
 SAMPLE_MAX = 256
 COPIES_MAX = 16
 """A clause that asks for sets of several attributes is put under at most so many combinations."""
+FEW = 4
 ABSENT_SHARE = 0.5
 SHARE_MAX = 0.25
 """A predicate that lets more pass is not worth a second table."""
@@ -67,7 +68,8 @@ class Selectivity:
 
         What is looked up by hash comes first, the most selective at the head; then at most one range, since
         the clauses that pass a range are few and all different. A set of several values means as many copies,
-        so it must be better than the range. What remains is checked on the candidates, in the order of cost.
+        so it must be better than the range, or small and the first. What remains is checked on the
+        candidates, in the order of cost.
         """
         ranges: list[tuple[float, Predicate]] = []
         hashed: list[tuple[float, Predicate]] = []
@@ -88,8 +90,11 @@ class Selectivity:
         copies = 1
         for share, test in hashed:
             more = len(test.values) if isinstance(test, Among) else 1
-            worse = more > 1 and ranges and share > ranges[0][0]
-            if not worse and (not access or (share <= SHARE_MAX and copies * more <= COPIES_MAX)):
+            if more > 1 and ranges and share > ranges[0][0]:
+                use = not access and share <= SHARE_MAX and more <= FEW
+            else:
+                use = not access or (share <= SHARE_MAX and copies * more <= COPIES_MAX)
+            if use:
                 access.append(test)
                 copies *= more
             else:

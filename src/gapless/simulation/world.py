@@ -159,6 +159,8 @@ class SimulatedHost:
         assert self.node is not None
         world = self.world
         self.busy_until = world.now + BUSY * max(len(batch), 1)
+        if self.name in world.homes:
+            world.requested(self.name, batch)
         self._perform(self.node.step(batch, world.now))
         if self.node is not None:
             if self.stepped is not None:
@@ -398,40 +400,49 @@ class World:
 
     def subscribe(self, client: NodeId, subscription: str, topic: str, selector: str = "") -> None:
         """A client subscribes."""
-        self.record(
-            trace.Subscribe(
-                t=self.now,
-                client=client,
-                subscription=subscription,
-                topic=topic,
-                selector=selector,
-                broker=self.homes[client],
-            )
-        )
         self.hosts[client].receive(SubscribeRequested(subscription, topic, selector))
 
     def unsubscribe(self, client: NodeId, subscription: str) -> None:
         """A client ends a subscription."""
-        self.record(trace.Unsubscribe(t=self.now, subscription=subscription))
         self.hosts[client].receive(UnsubscribeRequested(subscription))
 
-    def publish(self, client: NodeId, publisher: str, topic: str, attributes: dict[str, Any]) -> int:
-        """A client publishes; returns the sequence of the event."""
-        sequence = self._sequences.get((publisher, topic), 0) + 1
-        self._sequences[publisher, topic] = sequence
-        self.record(
-            trace.Publish(
-                t=self.now,
-                client=client,
-                publisher=publisher,
-                sequence=sequence,
-                topic=topic,
-                attributes=attributes,
-                broker=self.homes[client],
-            )
-        )
+    def publish(self, client: NodeId, publisher: str, topic: str, attributes: dict[str, Any]) -> None:
+        """A client publishes."""
         self.hosts[client].receive(PublishRequested(topic, publisher, attributes))
-        return sequence
+
+    def requested(self, client: NodeId, batch: list[Input]) -> None:
+        """A client handles requests of its application now: that is when they happen."""
+        for each in batch:
+            match each:
+                case PublishRequested(topic=topic, publisher=publisher, attributes=attributes):
+                    sequence = self._sequences.get((publisher, topic), 0) + 1
+                    self._sequences[publisher, topic] = sequence
+                    self.record(
+                        trace.Publish(
+                            t=self.now,
+                            client=client,
+                            publisher=publisher,
+                            sequence=sequence,
+                            topic=topic,
+                            attributes=attributes,
+                            broker=self.homes[client],
+                        )
+                    )
+                case SubscribeRequested(subscription=subscription, topic=topic, selector=selector):
+                    self.record(
+                        trace.Subscribe(
+                            t=self.now,
+                            client=client,
+                            subscription=subscription,
+                            topic=topic,
+                            selector=selector,
+                            broker=self.homes[client],
+                        )
+                    )
+                case UnsubscribeRequested(subscription=subscription):
+                    self.record(trace.Unsubscribe(t=self.now, subscription=subscription))
+                case _:
+                    pass
 
     def confirmed(self, receipt: Receipt) -> None:
         """A publisher was told that the network has its events up to one of them."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support import Messages, start_chain, start_tree
 
 from gapless.core.messages import (
     BestEffortEvents,
@@ -20,6 +19,7 @@ from gapless.simulation import trace
 from gapless.simulation.trees import random_tree
 from gapless.simulation.workload import attributes, selector
 from gapless.simulation.world import World
+from support import Messages, start_chain, start_tree
 
 TOPICS = {"t": Topic("t", OrderName.BEST_EFFORT)}
 
@@ -76,7 +76,9 @@ def test_without_failures_everybody_gets_exactly_what_matches_in_order(seed: int
     for name, condition in wanted.items():
         for publisher in ("p0", "p1"):
             expected = [
-                key for key, event in events.items() if key[0] == publisher and Selector(condition).matches(event)
+                key
+                for key, event in events.items()
+                if key[0] == publisher and Selector(condition).matches(event)
             ]
             assert [key for key in delivered(made, name) if key[0] == publisher] == expected
 

@@ -3,11 +3,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from support import Tree, active_by_definition, chain, paths_from, tree_of
-
 from gapless.core.overlay.frontier import Frontier, walk
 from gapless.core.overlay.topology import Topology
 from gapless.simulation.trees import random_tree
+from support import Tree, active_by_definition, chain, paths_from, tree_of
 
 
 @dataclass
@@ -55,7 +54,9 @@ def test_active_is_what_the_definition_says_when_all_were_tried() -> None:
 def test_a_walk_passes_failed_nodes_only() -> None:
     for case in cases(200, untried=0.3):
         frontier = case.walk()
-        met = {node for node, path in case.paths().items() if all(inner in case.failed for inner in path[1:-1])}
+        met = {
+            node for node, path in case.paths().items() if all(inner in case.failed for inner in path[1:-1])
+        }
         assert set(frontier.active) == met & case.established
         assert set(frontier.down) == met & case.failed
         assert set(frontier.untried) == met - case.established - case.failed

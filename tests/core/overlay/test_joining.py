@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support import chain
 
 from gapless.core.effects import Effect, LinkAdded, LinkRemoved, Persist, Send
 from gapless.core.messages import (
@@ -20,6 +19,7 @@ from gapless.core.overlay.frontier import walk
 from gapless.core.overlay.joining import JOIN_TRANSITIONS, Joining, JoinState
 from gapless.core.overlay.sessions import Timing
 from gapless.core.overlay.topology import Topology
+from support import chain
 
 TIMING = Timing()
 

@@ -5,10 +5,10 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import Tree, chain, equation_1, paths_from, tree_of
 
 from gapless.core.model import Link, link
 from gapless.core.overlay.topology import Topology
+from support import Tree, chain, equation_1, paths_from, tree_of
 
 
 @st.composite
@@ -76,7 +76,9 @@ def test_removing_a_link_forgets_all_behind_it(links: list[Link], delta: int, rn
     topology.remove(gone)
     reached = paths_from(tree_of([each for each in links if each != gone]), "n0", delta + 1)
     assert set(topology.nodes()) == set(reached)
-    assert set(topology.links()) == {each for each in equation_1(tree, "n0", delta) if set(each) <= set(reached)}
+    assert set(topology.links()) == {
+        each for each in equation_1(tree, "n0", delta) if set(each) <= set(reached)
+    }
     topology.add(links)
     assert set(topology.links()) == equation_1(tree, "n0", delta)
 

@@ -26,6 +26,7 @@ from gapless.core.messages.publisher import (
     Acknowledged,
     Attached,
     Confirmed,
+    Detached,
     Log,
     Publications,
     Superseded,
@@ -46,7 +47,9 @@ OverlayMessage: TypeAlias = (
 BestEffortMessage: TypeAlias = (
     BestEffortSubscribe | BestEffortSubscribed | BestEffortUnsubscribe | BestEffortEvents
 )
-PublisherMessage: TypeAlias = Log | Synced | Confirmed | Attached | Publications | Acknowledged | Superseded
+PublisherMessage: TypeAlias = (
+    Log | Synced | Confirmed | Attached | Detached | Publications | Acknowledged | Superseded
+)
 Message: TypeAlias = OverlayMessage | BestEffortMessage | PublisherMessage
 
 __all__ = [
@@ -58,6 +61,7 @@ __all__ = [
     "BestEffortSubscribed",
     "BestEffortUnsubscribe",
     "Confirmed",
+    "Detached",
     "JoinRefused",
     "JoinRequest",
     "Joined",

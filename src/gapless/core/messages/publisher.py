@@ -7,6 +7,7 @@ message             from → to                meaning
 ``Synced``          broker → broker          my log has everything that lies on my other sides
 ``Confirmed``       towards the client       all behind me know these subscriptions, but for ``pending``
 ``Attached``        client → its home        my events come on this session from now on
+``Detached``        client → old home        they come on another one
 ``Publications``    away from the publisher  events, each with what its sender knew
 ``Acknowledged``    back to the publisher    all targets behind me have these
 ``Superseded``      back to the publisher    I know a newer generation: forget the older ones
@@ -38,6 +39,8 @@ class LogEntry(msgspec.Struct, frozen=True, array_like=True):
     subscription: SubscriptionId
     body: Body | None = None
     ended: bool = False
+    news: bool = False
+    """To a client: nobody in the network knew the subscription until the client told it."""
 
 
 class Log(msgspec.Struct, frozen=True, array_like=True, tag="log"):
@@ -76,6 +79,10 @@ class Attached(msgspec.Struct, frozen=True, array_like=True, tag="attached"):
 
     generation: int
     moved: bool
+
+
+class Detached(msgspec.Struct, frozen=True, array_like=True, tag="detached"):
+    """This session is the client's home session no longer."""
 
 
 class Publication(msgspec.Struct, frozen=True, array_like=True):

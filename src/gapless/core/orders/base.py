@@ -17,11 +17,11 @@ The duties of the node that calls an order:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from gapless.core.effects import Effect
+from gapless.core.effects import Effect, Record
 from gapless.core.model import Micros, NodeId, OrderName, SubscriptionId, Topic
 from gapless.core.overlay.overlay import Overlay
 from gapless.selectors import Selector
@@ -78,11 +78,25 @@ class BrokerOrder(Order):
 
 
 class LeafOrder(Order):
-    """The application's side of an order; ``topics`` are those that the client knows."""
+    """The application's side of an order.
 
-    def __init__(self, overlay: Overlay, out: list[Effect], topics: Mapping[str, Topic]) -> None:
+    ``topics`` are those that the client knows, ``records`` what an earlier incarnation of it made durable.
+    """
+
+    def __init__(
+        self,
+        overlay: Overlay,
+        out: list[Effect],
+        *,
+        topics: Mapping[str, Topic],
+        records: Iterable[Record],
+    ) -> None:
         super().__init__(overlay, out)
         self.topics = topics
+        self.recover(records)
+
+    def recover(self, records: Iterable[Record]) -> None:
+        """Go on where the earlier incarnation stopped."""
 
     @abstractmethod
     def publish(

@@ -11,11 +11,11 @@ broker confirms when all behind it have (000, IV-A). A branch that fails is not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gapless.core.effects import Deliver, Effect, Live, Receipt, Send
+from gapless.core.effects import Deliver, Effect, EventsConfirmed, Live, Persist, Receipt, Record, Send
 from gapless.core.messages import (
     BestEffortEvents,
     BestEffortMessage,
@@ -23,7 +23,7 @@ from gapless.core.messages import (
     BestEffortSubscribed,
     BestEffortUnsubscribe,
 )
-from gapless.core.model import Event, Micros, NodeId, OrderName, Path, StartCut, SubscriptionId, Topic
+from gapless.core.model import Event, Micros, NodeId, OrderName, Path, StartCut, SubscriptionId
 from gapless.core.orders.base import BrokerOrder, LeafOrder, parsed
 from gapless.core.overlay.overlay import Overlay
 from gapless.matching import MatchIndex
@@ -174,11 +174,15 @@ class BestEffortLeaf(LeafOrder):
     name = OrderName.BEST_EFFORT
     messages = MESSAGES
 
-    def __init__(self, overlay: Overlay, out: list[Effect], topics: Mapping[str, Topic]) -> None:
-        super().__init__(overlay, out, topics)
+    def recover(self, records: Iterable[Record]) -> None:
+        """Nothing is kept but the numbers, so that no two events have the same."""
         self._subscriptions: dict[SubscriptionId, LeafSubscription] = {}
         self._indexes: dict[str, MatchIndex[SubscriptionId]] = {}
-        self._sequences: dict[tuple[str, str], int] = {}
+        self._sequences: dict[tuple[str, str], int] = {
+            (record.topic, record.publisher): record.sequence
+            for record in records
+            if isinstance(record, EventsConfirmed)
+        }
 
     def active_changed(self, added: Sequence[NodeId], removed: Sequence[NodeId], now: Micros) -> None:
         """A client tells each broker that it attaches to what it wants."""
@@ -193,6 +197,7 @@ class BestEffortLeaf(LeafOrder):
         sequence = self._sequences.get((topic, publisher), 0) + 1
         self._sequences[topic, publisher] = sequence
         event = Event(topic, publisher, sequence, attributes, payload, now)
+        self.out.append(Persist(EventsConfirmed(topic, publisher, sequence)))
         if self.overlay.frontier.active:
             self.out.append(Send(self.overlay.frontier.active[0], BestEffortEvents((event,))))
         self.out.append(Receipt(topic, publisher, sequence))

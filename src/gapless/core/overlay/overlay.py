@@ -17,6 +17,8 @@ from random import Random
 from gapless.core.effects import (
     Disconnect,
     Effect,
+    EventRetained,
+    EventsConfirmed,
     IncarnationStarted,
     LinkAdded,
     LinkRemoved,
@@ -94,6 +96,8 @@ class Overlay:
                     links[added] = marked
                 case LinkRemoved(link=gone):
                     links.pop(gone, None)
+                case EventRetained() | EventsConfirmed():
+                    pass  # of a client's orders
         self.topology.add(
             valid=[each for each, marked in links.items() if not marked],
             marked=[each for each, marked in links.items() if marked],

@@ -10,6 +10,7 @@ from gapless.core.messages.publisher import (
     Acknowledged,
     Attached,
     Confirmed,
+    Detached,
     Log,
     Publication,
     Publications,
@@ -24,7 +25,7 @@ from gapless.core.orders.publisher.outbox import Outbox
 from gapless.core.orders.publisher.subscriptions import Subscriptions
 from gapless.core.overlay.overlay import Overlay
 
-MESSAGES = (Log, Synced, Confirmed, Attached, Publications, Acknowledged, Superseded)
+MESSAGES = (Log, Synced, Confirmed, Attached, Detached, Publications, Acknowledged, Superseded)
 
 
 class PublisherBroker(BrokerOrder):
@@ -40,7 +41,12 @@ class PublisherBroker(BrokerOrder):
         self._outbox = Outbox(out)
         self.forwarding = Forwarding(overlay, self.log, self.peers, self._outbox)
         self.subscriptions = Subscriptions(
-            overlay, self.log, self.peers, self.forwarding.entered, self.forwarding.present, out
+            overlay,
+            self.log,
+            self.peers,
+            entered=self.forwarding.entered,
+            present=self.forwarding.present,
+            out=out,
         )
         self._attached: dict[NodeId, Attached] = {}
         self._waiting: dict[NodeId, list[Publication]] = {}
@@ -95,6 +101,8 @@ class PublisherBroker(BrokerOrder):
             case Attached():
                 self._attached[peer] = message
                 self._waiting[peer] = []
+            case Detached():
+                self.forwarding.detached(peer)
             case Superseded(topic=topic, publisher=publisher, generation=generation):
                 self.forwarding.supersede((topic, publisher), generation)
 
@@ -131,3 +139,4 @@ class PublisherBroker(BrokerOrder):
         self.subscriptions.tell_synced()
         self._outbox.flush()
         self.subscriptions.confirm()
+        self.subscriptions.purge()

@@ -205,11 +205,18 @@ class Forwarding:
 
     # -- sessions ----------------------------------------------------------------------------------------
 
+    def detached(self, leaf: NodeId) -> None:
+        """The client's publishers publish elsewhere from now on."""
+        for source in [source for source, client in self.present.items() if client == leaf]:
+            del self.present[source]
+            stream = self.custody.streams.get(source)
+            if stream is not None:
+                self._forget_if_idle(source, stream)
+
     def session_down(self, peer: NodeId) -> None:
         """Nobody confirms on this session any more, and nobody is to be told on it."""
         self._blocked.pop(peer, None)
-        for source in [source for source, leaf in self.present.items() if leaf == peer]:
-            del self.present[source]
+        self.detached(peer)
         for source, stream in list(self.custody.streams.items()):
             for held in stream.held.values():
                 held.senders.pop(peer, None)

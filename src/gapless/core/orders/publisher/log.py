@@ -52,6 +52,10 @@ class PeerLog:
     """The highest of them."""
     untold: dict[SubscriptionId, None] = field(default_factory=dict)
     """Subscriptions that are known here and the peer has not told of yet."""
+    news: dict[SubscriptionId, None] = field(default_factory=dict)
+    """Subscriptions of a client that the network did not know until this session told them."""
+    ended: dict[SubscriptionId, None] = field(default_factory=dict)
+    """Subscriptions that the peer knows to have ended."""
     streamed: int = 0
     """My log was sent up to this index."""
     synced: bool = False
@@ -67,6 +71,11 @@ class PeerLog:
         self.index_of[subscription] = index
         self.last_index = max(self.last_index, index)
         self.untold.pop(subscription, None)
+
+    def forget(self, subscription: SubscriptionId) -> None:
+        """Both ends have forgotten that the subscription ended."""
+        for table in (self.index_of, self.untold, self.ended, self.confirmed, self.confirmed_to, self.news):
+            table.pop(subscription, None)
 
     def knew(self, subscription: SubscriptionId, epoch: int) -> bool:
         """Whether the peer had the subscription when its log was that long."""
@@ -98,6 +107,10 @@ class SubscriptionLog:
         self._indexes[old.body.topic].remove(subscription)
         self.length += 1
         self._entries[subscription] = Entry(self.length, subscription, old.body, {}, ended=True)
+
+    def purge(self, subscription: SubscriptionId) -> None:
+        """Forget that a subscription has ended."""
+        assert self._entries.pop(subscription).ended, "only what has ended is forgotten"
 
     def matching(self, event: Event) -> list[SubscriptionId]:
         """The subscriptions that want the event, in the order of the log."""

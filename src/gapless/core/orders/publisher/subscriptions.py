@@ -41,6 +41,7 @@ class Subscriptions:
         overlay: Overlay,
         log: SubscriptionLog,
         peers: dict[NodeId, PeerLog],
+        *,
         entered: Mapping[str, Mapping[str, int]],
         present: Mapping[Source, NodeId],
         out: list[Effect],
@@ -52,6 +53,7 @@ class Subscriptions:
         self._present = present
         self._out = out
         self._touched: dict[SubscriptionId, None] = {}
+        self._ended: dict[SubscriptionId, None] = {}
 
     # -- the log -----------------------------------------------------------------------------------------
 
@@ -61,19 +63,54 @@ class Subscriptions:
 
     def on_log(self, peer: NodeId, entries: Sequence[LogEntry]) -> None:
         """Accept on arrival, whoever sent it."""
+        peer_log = self._peers[peer]
         for each in entries:
             mine = self._log.get(each.subscription)
-            if mine is None:
-                if each.body is None or each.ended:
-                    continue
-                entered = dict(self._entered.get(each.body.topic, ()))
-                self._log.append(each.subscription, each.body, entered)
-                for peer_log in self._peers.values():
-                    peer_log.untold[each.subscription] = None
-            elif each.ended and not mine.ended:
-                self._log.end(each.subscription)
-            self._peers[peer].told(each.subscription, each.index)
+            if mine is None and each.ended:
+                if each.body is not None:  # the peer waits for everybody to know; this one has forgotten
+                    echo = LogEntry(self._log.length, each.subscription, ended=True)
+                    self._out.append(Send(peer, Log((echo,))))
+                continue
+            if mine is None and each.body is not None:
+                self._accept(peer, each.subscription, each.body)
+            elif mine is not None and each.ended:
+                peer_log.ended[each.subscription] = None
+                if not mine.ended:
+                    self._log.end(each.subscription)
+                    self._ended[each.subscription] = None
+            peer_log.told(each.subscription, each.index)
             self._touched[each.subscription] = None
+
+    def _accept(self, peer: NodeId, subscription: SubscriptionId, body: Body) -> None:
+        if self._overlay.sessions.up[peer].identity.is_leaf and self.is_settled():
+            self._peers[peer].news[subscription] = None
+        self._log.append(subscription, body, dict(self._entered.get(body.topic, ())))
+        for peer_log in self._peers.values():
+            peer_log.untold[subscription] = None
+
+    def give_up(self, client: NodeId) -> None:
+        """End the subscriptions of a client that was silent for too long, or asked for too much."""
+        for entry in self._log.after(0):
+            if entry.owner == client and not entry.ended:
+                self._log.end(entry.subscription)
+                self._ended[entry.subscription] = None
+
+    def purge(self) -> None:
+        """Forget what has ended once every session knows it and nobody is unreachable (X-P0-19)."""
+        frontier = self._overlay.frontier
+        if not self._ended or frontier.down or frontier.untried:
+            return
+        brokers = [
+            peer_log
+            for peer, peer_log in self._peers.items()
+            if not self._overlay.sessions.up[peer].identity.is_leaf
+        ]
+        for subscription in list(self._ended):
+            if all(subscription in peer_log.ended for peer_log in brokers):
+                del self._ended[subscription]
+                self._log.purge(subscription)
+                for peer_log in self._peers.values():
+                    peer_log.forget(subscription)
 
     def stream(self) -> None:
         """Send on every session the entries that it has not carried yet; a client gets only its own."""
@@ -93,7 +130,8 @@ class Subscriptions:
         if entry.subscription not in peer_log.index_of:
             path = self._overlay.extended(entry.body.path, peer)
             body = Body(entry.body.topic, entry.body.selector, path)
-        return LogEntry(entry.index, entry.subscription, body, entry.ended)
+        news = entry.subscription in peer_log.news
+        return LogEntry(entry.index, entry.subscription, body, entry.ended, news)
 
     # -- recovery ----------------------------------------------------------------------------------------
 

@@ -1,0 +1,116 @@
+"""A client's publishers: number, retain, send home, repeat.
+
+All events go to one home session: that with the client's broker, else with the nearest that stands in for it.
+Each time the home session changes a new *generation* begins: everything that is not confirmed is sent again, in
+order, then new events. Only confirmations of the present generation count, and what is retained loses only
+its confirmed beginning, never an event in the middle: the next home may know subscriptions that the last
+one did not, and must get all of what they may have missed, or nothing.
+
+What is retained is durable at the client, so its name makes a publisher exactly once over restarts too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gapless.core.effects import Effect, EventRetained, EventsConfirmed, Persist, Receipt, Record, Send
+from gapless.core.messages.publisher import Acknowledgement, Attached, Detached, Publication
+from gapless.core.model import BeyondDelta, Event, Incarnation, Micros, NodeId, Topic
+from gapless.core.orders.publisher.custody import Source, source_of
+from gapless.core.orders.publisher.outbox import Outbox
+
+GENERATIONS_PER_INCARNATION = 1 << 32
+
+
+@dataclass(slots=True)
+class Retained:
+    """The events of one publisher that are not known to be confirmed."""
+
+    published: int = 0
+    events: dict[int, Event] = field(default_factory=dict)
+    confirmed: set[int] = field(default_factory=set)
+    """Sequences confirmed in the present generation."""
+
+
+class Publishing:
+    """The publishers of one client."""
+
+    def __init__(
+        self,
+        incarnation: Incarnation,
+        topics: Mapping[str, Topic],
+        records: Iterable[Record],
+        outbox: Outbox,
+        out: list[Effect],
+    ) -> None:
+        self.home: NodeId | None = None
+        self.retained: dict[Source, Retained] = {}
+        self._topics = topics
+        self._outbox = outbox
+        self._out = out
+        self._generation = incarnation * GENERATIONS_PER_INCARNATION
+        self._recover(records)
+        self._has_published = bool(self.retained)
+
+    def _recover(self, records: Iterable[Record]) -> None:
+        for record in records:
+            if isinstance(record, EventRetained):
+                event = record.event
+                retained = self.retained.setdefault(source_of(event), Retained())
+                retained.events[event.sequence] = event
+                retained.published = event.sequence
+            elif isinstance(record, EventsConfirmed):
+                retained = self.retained.setdefault((record.topic, record.publisher), Retained())
+                for sequence in [each for each in retained.events if each <= record.sequence]:
+                    del retained.events[sequence]
+
+    def go_home(self, home: NodeId | None, *, old_is_up: bool) -> None:
+        """Publish through another session from now on; ``None``: there is none."""
+        if self.home is not None and old_is_up:
+            self._out.append(Send(self.home, Detached()))
+        self.home = home
+        if home is None:
+            return
+        self._generation += 1
+        self._out.append(Send(home, Attached(self._generation, self._has_published)))
+        for retained in self.retained.values():
+            retained.confirmed.clear()
+            for event in retained.events.values():
+                self._send(home, event)
+
+    def publish(
+        self, topic: str, publisher: str, attributes: dict[str, Any], payload: bytes, now: Micros
+    ) -> None:
+        """Number it, make it durable, send it home."""
+        retained = self.retained.setdefault((topic, publisher), Retained())
+        retained.published += 1
+        event = Event(topic, publisher, retained.published, attributes, payload, now)
+        retained.events[event.sequence] = event
+        self._has_published = True
+        self._out.append(Persist(EventRetained(event)))
+        if self.home is not None:
+            self._send(self.home, event)
+
+    def _send(self, home: NodeId, event: Event) -> None:
+        relaxed = self._topics[event.topic].beyond_delta is BeyondDelta.MARK
+        self._outbox.publish(home, Publication(event, self._generation, relaxed=relaxed))
+
+    def acknowledged(self, peer: NodeId, ack: Acknowledgement) -> None:
+        """The network has these; what is confirmed from the beginning on need not be repeated."""
+        retained = self.retained.get((ack.topic, ack.publisher))
+        if retained is None or peer != self.home or ack.generation != self._generation:
+            return
+        for first, last in ack.ranges:
+            retained.confirmed.update(range(first, last + 1))
+        done = 0
+        for sequence in list(retained.events):
+            if sequence not in retained.confirmed:
+                break
+            retained.confirmed.discard(sequence)
+            del retained.events[sequence]
+            done = sequence
+        if done:
+            self._out.append(Persist(EventsConfirmed(ack.topic, ack.publisher, done)))
+            self._out.append(Receipt(ack.topic, ack.publisher, done))

@@ -1,0 +1,211 @@
+"""A client's subscriptions: when they are live, and which events are theirs.
+
+A subscription is *live* when every side has confirmed it. From then on every event that is published at a
+broker that could be reached is delivered, once and in order, whatever generations and ways bring it here.
+
+- Events that come before it is live are not promised: the start of their publisher lies behind them.
+- The flow of a publisher does not begin while a broker through which it publishes, or used to, has not been
+  reached: that broker may have taken events of it without knowing the subscription.
+- Never delivered: what the cut says a broker took unaware, and what some forwarder was not aware for.
+
+When the network has lost the subscription (all brokers that knew it crashed, or it gave a silent client up), the
+client subscribes anew under the same name, and the application is told by a ``Reset``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gapless.core.effects import Deliver, Effect, Live, Reset, Send
+from gapless.core.messages.publisher import Body, Confirmation, Log, LogEntry, Publication
+from gapless.core.model import NodeId, Partition, StartCut, SubscriptionId
+from gapless.core.orders.base import parsed
+from gapless.core.orders.publisher.custody import Source, source_of
+from gapless.core.orders.publisher.log import PeerLog
+from gapless.core.overlay.overlay import Overlay
+from gapless.matching import MatchIndex
+
+
+@dataclass(slots=True)
+class Own:
+    """A subscription of this client's application."""
+
+    name: SubscriptionId
+    topic: str
+    selector: str
+    live: bool = False
+    renewed: bool = False
+    """The promise was lost and begins anew."""
+    unreached: set[NodeId] = field(default_factory=set)
+    """Brokers that have not known it at any time since it became live."""
+    cut: dict[str, int] = field(default_factory=dict)
+    """Per publisher the last sequence that is not promised."""
+    flowing: set[str] = field(default_factory=set)
+    """Publishers whose flow has begun."""
+    last: dict[str, int] = field(default_factory=dict)
+    """Per publisher the last sequence that was delivered."""
+
+
+class Subscribing:
+    """The subscriptions of one client; on the wire each has an id that is never used again."""
+
+    def __init__(self, overlay: Overlay, peers: dict[NodeId, PeerLog], out: list[Effect]) -> None:
+        self.own: dict[SubscriptionId, Own] = {}  # by the id on the wire
+        self._ids: dict[SubscriptionId, SubscriptionId] = {}  # by the application's name
+        self._overlay = overlay
+        self._peers = peers
+        self._out = out
+        self._count = 0
+        self._indexes: dict[str, MatchIndex[SubscriptionId]] = {}
+        self._highest: dict[Source, tuple[int, int]] = {}
+        self._touched = False
+
+    # -- asking ------------------------------------------------------------------------------------------
+
+    def subscribe(self, name: SubscriptionId, topic: str, selector: str) -> None:
+        """Tell every session."""
+        self._begin(Own(name, topic, selector))
+
+    def unsubscribe(self, name: SubscriptionId) -> None:
+        """Stop delivering at once, and tell every session."""
+        self._end(self._ids.pop(name))
+
+    def _begin(self, own: Own) -> None:
+        self._count += 1
+        identity = self._overlay.identity
+        unique = f"{identity.node}:{identity.incarnation}:{self._count}"
+        self._indexes.setdefault(own.topic, MatchIndex()).add(unique, parsed(own.selector))
+        self.own[unique] = own
+        self._ids[own.name] = unique
+        for peer in self._peers:
+            self._out.append(Send(peer, Log((self._line(peer, unique, own),))))
+
+    def _end(self, unique: SubscriptionId) -> None:
+        own = self.own.pop(unique)
+        self._indexes[own.topic].remove(unique)
+        for peer in self._peers:
+            self._out.append(Send(peer, Log((LogEntry(0, unique, None, ended=True),))))
+
+    def _line(self, peer: NodeId, unique: SubscriptionId, own: Own) -> LogEntry:
+        path = tuple(self._overlay.topology.path(peer)[:-1])
+        return LogEntry(0, unique, Body(own.topic, own.selector, path))
+
+    def _renew(self, unique: SubscriptionId) -> None:
+        """The network has lost it: ask again; what was delivered stays delivered."""
+        lost = self.own[unique]
+        self._end(unique)
+        self._begin(Own(lost.name, lost.topic, lost.selector, renewed=True, last=lost.last))
+
+    # -- what the brokers say ------------------------------------------------------------------------------
+
+    def session_up(self, peer: NodeId) -> None:
+        """Tell a new session all subscriptions."""
+        self._peers[peer] = PeerLog()
+        lines = tuple(self._line(peer, unique, own) for unique, own in self.own.items())
+        if lines:
+            self._out.append(Send(peer, Log(lines)))
+
+    def sides_changed(self) -> None:
+        """Other sessions must confirm now."""
+        self._touched = True
+
+    def on_log(self, peer: NodeId, entries: Sequence[LogEntry]) -> None:
+        """The broker has these; it should not have what is not asked for, and what is must not be news."""
+        for each in entries:
+            own = self.own.get(each.subscription)
+            if own is None:
+                if not each.ended:
+                    self._out.append(Send(peer, Log((LogEntry(0, each.subscription, None, ended=True),))))
+            elif each.ended or (each.news and own.live):
+                self._renew(each.subscription)
+            else:
+                self._peers[peer].told(each.subscription, each.index)
+
+    def on_confirmed(self, peer: NodeId, confirmations: Sequence[Confirmation]) -> None:
+        """A side has confirmed."""
+        for confirmation in confirmations:
+            self._peers[peer].confirmed[confirmation.subscription] = confirmation
+        self._touched = True
+
+    def confirm(self) -> None:
+        """Look at the confirmations that the batch brought."""
+        frontier = self._overlay.frontier
+        if self._touched and not frontier.untried and frontier.active:
+            for unique, own in self.own.items():
+                self._evaluate(unique, own)
+        self._touched = False
+
+    def _evaluate(self, unique: SubscriptionId, own: Own) -> None:
+        """Live when every side has confirmed; what is confirmed later makes the unreached fewer."""
+        frontier = self._overlay.frontier
+        pending = dict.fromkeys(self._overlay.partitions.own[node] for node in frontier.down)
+        cut, present = dict(own.cut), set[str]()
+        for peer in frontier.active:
+            answer = self._peers[peer].confirmed.get(unique)
+            if answer is None:
+                return
+            pending |= dict.fromkeys(answer.pending)
+            present.update(answer.present)
+            for publisher, sequence in answer.cut.items():
+                cut[publisher] = max(sequence, cut.get(publisher, 0))
+        raised = {
+            publisher: sequence + 1
+            for publisher, sequence in cut.items()
+            if publisher in own.flowing and own.last[publisher] <= sequence
+        }
+        own.cut = cut
+        start = StartCut({publisher: cut[publisher] + 1 for publisher in sorted(present)})
+        self._announce(own, start, list(pending))
+        if raised:
+            own.flowing -= raised.keys()
+            self._out.append(Reset(own.name, tuple(sorted(raised)), StartCut(raised)))
+
+    def _announce(self, own: Own, start: StartCut, pending: list[Partition]) -> None:
+        unreached = {node for partition in pending for node in partition.nodes}
+        if own.live:
+            unreached &= own.unreached
+            if unreached == own.unreached:
+                return
+        if own.renewed:
+            self._out.append(Reset(own.name, (), start))
+        own.live, own.renewed, own.unreached = True, False, unreached
+        unreachable = tuple(each for each in pending if not unreached.isdisjoint(each.nodes))
+        self._out.append(Live(own.name, start, unreachable))
+
+    # -- events ------------------------------------------------------------------------------------------
+
+    def receive(self, peer: NodeId, publication: Publication) -> None:
+        """Deliver what is new, promised, and known to all who forwarded it."""
+        event, position = publication.event, (publication.generation, publication.event.sequence)
+        source = source_of(event)
+        if position <= self._highest.get(source, (0, 0)):
+            return
+        self._highest[source] = position
+        index = self._indexes.get(event.topic)
+        for unique in index.match(event.attributes) if index is not None else ():
+            own = self.own[unique]
+            if self._is_too_early(own, publication):  # not promised: the start lies behind it
+                own.cut[event.publisher] = max(event.sequence, own.cut.get(event.publisher, 0))
+            elif self._is_due(unique, own, peer, publication):
+                own.flowing.add(event.publisher)
+                own.last[event.publisher] = event.sequence
+                self._out.append(Deliver(own.name, event, publication.best_effort))
+
+    def _is_too_early(self, own: Own, publication: Publication) -> bool:
+        if not own.live:
+            return True
+        if publication.event.publisher in own.flowing or not own.unreached:
+            return False
+        origins = {publication.entry, publication.home}
+        origins.update(node for tag in publication.tags for node in tag.nodes)
+        return not origins.isdisjoint(own.unreached)
+
+    def _is_due(self, unique: SubscriptionId, own: Own, peer: NodeId, publication: Publication) -> bool:
+        publisher, sequence = publication.event.publisher, publication.event.sequence
+        return (
+            sequence > own.last.get(publisher, 0)
+            and sequence > own.cut.get(publisher, 0)
+            and unique not in publication.excluded
+            and self._peers[peer].knew(unique, publication.epoch)
+        )
