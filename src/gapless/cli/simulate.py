@@ -23,7 +23,7 @@ SHOWN = 10
 
 
 def simulate(
-    order: Annotated[OrderName, typer.Option(help="The order of the topic.")] = OrderName.BEST_EFFORT,
+    order: Annotated[OrderName, typer.Option(help="The order of the topic.")] = OrderName.PUBLISHER,
     repositories: Annotated[int, typer.Option(help="Copies of a durable topic; 0: not durable.")] = 0,
     brokers: Annotated[int, typer.Option(help="Number of brokers, in a random tree.")] = 15,
     fanout: Annotated[int, typer.Option(help="The most children of a broker.")] = 3,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from random import Random
 
 from gapless.core.effects import Record
-from gapless.core.model import Micros
+from gapless.core.messages.overlay import NodeState
 from gapless.core.node import Node, NodeConfig
 from gapless.core.orders.base import BrokerOrder
 from gapless.core.orders.best_effort import BestEffortBroker
@@ -23,7 +23,8 @@ class Broker(Node[BrokerOrder]):
             raise ValueError("a broker has no home; make a Leaf for a client")
         super().__init__(config, records, orders=ORDERS, rng=rng)
 
-    def _refresh(self, now: Micros) -> None:
-        super()._refresh(now)
-        if all(order.settled for order in self.orders.values()):
+    def _end_batch(self) -> None:
+        if self.overlay.state is NodeState.RECOVERING and all(
+            order.settled for order in self.orders.values()
+        ):
             self.overlay.maybe_operational()

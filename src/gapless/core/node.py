@@ -116,9 +116,13 @@ class Node(Generic[OrderT]):
             if order_moment is not None and (moment is None or order_moment < moment):
                 moment = order_moment
         self._wake_at = moment
+        self._end_batch()
         effects = self._out[:]
         self._out.clear()
         return effects
+
+    def _end_batch(self) -> None:
+        """The orders have said all they had to say about the batch."""
 
     # -- inputs ----------------------------------------------------------------------------------------
 

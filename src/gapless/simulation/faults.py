@@ -14,6 +14,8 @@ from gapless.core.events import SuspectRequested
 from gapless.core.model import MILLISECOND, SECOND, Micros, NodeId
 from gapless.simulation.world import World
 
+CLIENT_CRASHES = 0.12
+"""The part of the crashes that hits clients."""
 RETRY: Micros = 100 * MILLISECOND
 SUSPICION: Micros = 2 * SECOND
 """How long a false suspicion counts as a failure: detection, bypass and the way back."""
@@ -61,13 +63,14 @@ class Faults:
     # -- crashes ---------------------------------------------------------------------------------------
 
     def _crash(self) -> bool:
-        """Kill any broker, also one that is recovering."""
+        """Kill any broker, also one that is recovering; sometimes a client, which uses up no budget."""
         world, rng = self._world, self._rng
-        running = [name for name in world.brokers() if world.hosts[name].is_up]
+        names = world.homes if rng.random() < CLIENT_CRASHES else world.brokers()
+        running = [name for name in names if world.hosts[name].is_up]
         if not running:
             return False
         victim = rng.choice(running)
-        if not self._has_room(victim):
+        if victim not in world.homes and not self._has_room(victim):
             return False
         if rng.random() < 0.3:
             world.hosts[victim].crash_next = True  # between the halves of its next batch
@@ -142,5 +145,5 @@ class Faults:
                 self._heal(pair)
         for pair in list(world.network.slowness):
             self._speed_up(pair)
-        for name in world.brokers():
+        for name in world.hosts:
             self._restart(name)

@@ -28,7 +28,7 @@ WARM_UP: Micros = 2 * SECOND
 class Options:
     """What a run is made of; with a seed it decides everything."""
 
-    order: OrderName = OrderName.BEST_EFFORT
+    order: OrderName = OrderName.PUBLISHER
     repositories: int = 0
     brokers: int = 15
     fanout: int = 3

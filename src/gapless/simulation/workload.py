@@ -73,6 +73,8 @@ class Workload:
         self._plan = plan
         self._rng = world.random("workload")
         self._reactions: dict[NodeId, int] = {}
+        self._subscribed: dict[NodeId, int] = {}  # how many subscriptions a client has ever had
+        self._open: dict[NodeId, set[str]] = {}
         brokers = world.brokers()
         for i in range(plan.publishers):
             self._add_publisher(f"p{i}", self._rng.choice(brokers))
@@ -85,7 +87,7 @@ class Workload:
     def _add_publisher(self, name: NodeId, home: NodeId) -> None:
         """Publishes single events and bursts, spread over the whole time; one in three also subscribes."""
         world, rng = self._world, self._rng
-        world.add_client(name, home)
+        host = world.add_client(name, home)
         left = self._plan.events
         while left > 0:
             burst = min(left, rng.choice((1, 1, 1, 5, 20)))
@@ -95,11 +97,13 @@ class Workload:
             left -= burst
         if rng.random() < 1 / 3:
             self._add_subscriptions(name)
+            host.on_restart = lambda: self._begin_again(name)
 
     def _add_subscriber(self, name: NodeId, home: NodeId) -> None:
         """Subscribes; one in three reacts to what it gets."""
         host = self._world.add_client(name, home)
         self._add_subscriptions(name)
+        host.on_restart = lambda: self._begin_again(name)
         if self._rng.random() < 1 / 3:
             self._reactions[name] = self._plan.events // 2
             host.on_deliver = lambda _, event: self._react(name, event)
@@ -107,8 +111,8 @@ class Workload:
     def _add_subscriptions(self, name: NodeId) -> None:
         """One to three: most before the first event, some in the middle of the traffic, some not for ever."""
         world, rng, plan = self._world, self._rng, self._plan
-        for k in range(rng.randrange(1, 4)):
-            subscription = f"{name}/{k}"
+        for _ in range(rng.randrange(1, 4)):
+            subscription = self._new_subscription(name)
             late = rng.random() < 0.4
             begins = self._moment() if late else rng.randrange(plan.opens // 2, plan.opens)
             world.at(begins, self._subscribe, (name, subscription, selector(rng)))
@@ -116,12 +120,27 @@ class Workload:
                 ends = rng.randrange(begins, plan.closes) + 1
                 world.at(ends, self._unsubscribe, (name, subscription))
 
+    def _new_subscription(self, name: NodeId) -> str:
+        number = self._subscribed.get(name, 0)
+        self._subscribed[name] = number + 1
+        return f"{name}/{number}"
+
+    def _begin_again(self, name: NodeId) -> None:
+        """A client that crashed has lost its subscriptions; it makes one anew."""
+        self._open.pop(name, None)
+        self._subscribe((name, self._new_subscription(name), selector(self._rng)))
+
     def _subscribe(self, what: tuple[NodeId, str, str]) -> None:
         client, subscription, condition = what
-        self._world.subscribe(client, subscription, TOPIC, condition)
+        if self._world.hosts[client].is_up:
+            self._open.setdefault(client, set()).add(subscription)
+            self._world.subscribe(client, subscription, TOPIC, condition)
 
     def _unsubscribe(self, what: tuple[NodeId, str]) -> None:
-        self._world.unsubscribe(*what)
+        client, subscription = what
+        if subscription in self._open.get(client, ()) and self._world.hosts[client].is_up:
+            self._open[client].discard(subscription)
+            self._world.unsubscribe(client, subscription)
 
     def _publish(self, what: tuple[NodeId, dict[str, Any]]) -> None:
         client, event = what

@@ -86,6 +86,8 @@ class SimulatedHost:
     """Crash between the two halves of the next batch."""
     on_deliver: Callable[[str, Event], None] | None = None
     """The application of a client: called for each delivered event."""
+    on_restart: Callable[[], None] | None = None
+    """The application of a client begins again after a crash."""
     stepped: Callable[[Broker | Leaf], None] | None = None
     """Called after each step; tests hang their invariants here."""
 
@@ -355,7 +357,10 @@ class World:
         """Start a killed node again, from its store."""
         self.record(trace.Restart(t=self.now, node=name))
         self.network.dark.pop(name, None)
-        self.hosts[name].start()
+        host = self.hosts[name]
+        host.start()
+        if host.on_restart is not None:
+            host.on_restart()
 
     def cut(self, a: NodeId, b: NodeId, *, one_way: bool = False) -> None:
         """Cut the link between two nodes, or only its direction from a to b."""

@@ -40,14 +40,7 @@ class PublisherBroker(BrokerOrder):
         self.peers: dict[NodeId, PeerLog] = {}
         self._outbox = Outbox(out)
         self.forwarding = Forwarding(overlay, self.log, self.peers, self._outbox)
-        self.subscriptions = Subscriptions(
-            overlay,
-            self.log,
-            self.peers,
-            entered=self.forwarding.entered,
-            present=self.forwarding.present,
-            out=out,
-        )
+        self.subscriptions = Subscriptions(overlay, self.log, self.peers, self.forwarding, out)
         self._attached: dict[NodeId, Attached] = {}
         self._waiting: dict[NodeId, list[Publication]] = {}
         """Events of clients that are not admitted yet."""

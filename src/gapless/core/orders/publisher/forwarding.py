@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gapless.core.messages.publisher import Acknowledgement, Publication
-from gapless.core.model import NodeId, Partition
+from gapless.core.model import NodeId, Partition, SubscriptionId
 from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Targets, source_of
 from gapless.core.orders.publisher.log import PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.outbox import Outbox
@@ -120,9 +120,10 @@ class Forwarding:
                 excluded = tuple(dict.fromkeys((*excluded, *unaware)))
         waiting: dict[NodeId | None, Targets] = {}
         for subscription in matching:
-            path = self._log[subscription].body.path
-            if path[-1] != came_from and subscription not in excluded:
-                waiting.setdefault(self._overlay.next_hop(path), {})[path[0]] = path
+            entry = self._log[subscription]
+            path = entry.body.path
+            if path[-1:] != (came_from,) and subscription not in excluded:
+                waiting.setdefault(self._overlay.next_hop(path), {})[entry.target] = path
         number = self.vectors.next_number()
         if not waiting:
             self._outbox.acknowledge(peer, publication)
@@ -224,6 +225,13 @@ class Forwarding:
                 if lost:
                     held.waiting.setdefault(None, {}).update(lost)
             self._forget_if_idle(source, stream)
+
+    def path_learned(self, subscription: SubscriptionId) -> None:
+        """What was kept for a subscription whose way was not known can go now."""
+        entry = self._log[subscription]
+        for held in self.custody.in_order():
+            if held.waiting.get(None, {}).pop(subscription, None) is not None:
+                held.waiting[None][entry.target] = entry.body.path
 
     def resend(self) -> None:
         """Send again, in order, whatever has another next hop now."""

@@ -32,14 +32,14 @@ class Entry:
     ended: bool = False
 
     @property
-    def owner(self) -> NodeId:
+    def owner(self) -> NodeId | None:
         """The client, where the path is short enough to name it."""
-        return self.body.path[0]
+        return self.body.path[0] if self.body.path else None
 
     @property
-    def direction(self) -> NodeId:
-        """The nearest node on the way to the client."""
-        return self.body.path[-1]
+    def target(self) -> NodeId:
+        """The node that events must reach: the first of the path, or nobody as long as there is none."""
+        return self.body.path[0] if self.body.path else self.subscription
 
 
 @dataclass(slots=True)
@@ -100,6 +100,18 @@ class SubscriptionLog:
         self.length += 1
         self._entries[subscription] = Entry(self.length, subscription, body, entered)
         self._indexes.setdefault(body.topic, MatchIndex()).add(subscription, parsed(body.selector))
+
+    def learn_path(self, subscription: SubscriptionId, body: Body) -> bool:
+        """Take a longer path; True when there was none before.
+
+        A broker that restarted may hear of a subscription first from a broker that is farther from the
+        client than itself, and knows little or nothing of the way ahead.
+        """
+        entry = self._entries[subscription]
+        had_none = not entry.body.path
+        if len(body.path) > len(entry.body.path):
+            entry.body = body
+        return had_none and bool(body.path)
 
     def end(self, subscription: SubscriptionId) -> None:
         """The end of a subscription is an entry too, in its place, so that it is streamed like it."""

@@ -8,13 +8,13 @@ is the recovery notifier of 000 (P0-86) and carries the start of the recovered p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gapless.core.effects import Effect, Send
 from gapless.core.messages.publisher import Body, Confirmation, Confirmed, Log, LogEntry, Synced
 from gapless.core.model import NodeId, Partition, SubscriptionId
-from gapless.core.orders.publisher.custody import Source
+from gapless.core.orders.publisher.forwarding import Forwarding
 from gapless.core.orders.publisher.log import Entry, PeerLog, SubscriptionLog
 from gapless.core.overlay.overlay import Overlay
 
@@ -41,16 +41,13 @@ class Subscriptions:
         overlay: Overlay,
         log: SubscriptionLog,
         peers: dict[NodeId, PeerLog],
-        *,
-        entered: Mapping[str, Mapping[str, int]],
-        present: Mapping[Source, NodeId],
+        forwarding: Forwarding,
         out: list[Effect],
     ) -> None:
         self._overlay = overlay
         self._log = log
         self._peers = peers
-        self._entered = entered
-        self._present = present
+        self._forwarding = forwarding
         self._out = out
         self._touched: dict[SubscriptionId, None] = {}
         self._ended: dict[SubscriptionId, None] = {}
@@ -71,9 +68,13 @@ class Subscriptions:
                     echo = LogEntry(self._log.length, each.subscription, ended=True)
                     self._out.append(Send(peer, Log((echo,))))
                 continue
-            if mine is None and each.body is not None:
-                self._accept(peer, each.subscription, each.body)
-            elif mine is not None and each.ended:
+            if each.body is not None:
+                if mine is None:
+                    self._accept(peer, each.subscription, each.body)
+                elif self._log.learn_path(each.subscription, each.body):
+                    self._forwarding.path_learned(each.subscription)
+                    self._forwarding.resend()
+            if mine is not None and each.ended:
                 peer_log.ended[each.subscription] = None
                 if not mine.ended:
                     self._log.end(each.subscription)
@@ -84,7 +85,7 @@ class Subscriptions:
     def _accept(self, peer: NodeId, subscription: SubscriptionId, body: Body) -> None:
         if self._overlay.sessions.up[peer].identity.is_leaf and self.is_settled():
             self._peers[peer].news[subscription] = None
-        self._log.append(subscription, body, dict(self._entered.get(body.topic, ())))
+        self._log.append(subscription, body, dict(self._forwarding.entered.get(body.topic, ())))
         for peer_log in self._peers.values():
             peer_log.untold[subscription] = None
 
@@ -170,8 +171,8 @@ class Subscriptions:
         outgoing: dict[NodeId, list[Confirmation]] = {}
         for subscription in self._touched:
             entry = self._log.get(subscription)
-            if entry is not None and not entry.ended:
-                direction = self._overlay.direction(entry.direction)
+            if entry is not None and not entry.ended and entry.body.path:
+                direction = self._overlay.direction(entry.body.path[-1])
                 if direction not in sides:
                     sides[direction] = self._sides(direction)
                 self._confirm(entry, sides[direction], outgoing)
@@ -198,7 +199,9 @@ class Subscriptions:
             return
         pending = dict.fromkeys(sides.partitions)
         topic, cut = entry.body.topic, dict(entry.entered)
-        present = dict.fromkeys(publisher for publisher in cut if (topic, publisher) in self._present)
+        present = dict.fromkeys(
+            publisher for publisher in cut if (topic, publisher) in self._forwarding.present
+        )
         for peer in sides.others:
             answer = self._peers[peer].confirmed.get(entry.subscription)
             if answer is None:
@@ -208,8 +211,8 @@ class Subscriptions:
             for publisher, sequence in answer.cut.items():
                 cut[publisher] = max(sequence, cut.get(publisher, 0))
         confirmation = Confirmation(entry.subscription, tuple(pending), cut, tuple(present))
-        receivers = [*sides.towards, entry.owner] if entry.owner in self._peers else sides.towards
-        for peer in receivers:
+        owner = [entry.owner] if entry.owner in self._peers else []
+        for peer in (*sides.towards, *owner):
             peer_log = self._peers[peer]
             if not confirmation.says_as(peer_log.confirmed_to.get(entry.subscription)):
                 peer_log.confirmed_to[entry.subscription] = confirmation
