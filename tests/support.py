@@ -296,6 +296,7 @@ class Wire:
 
     def restart(self, name: NodeId) -> None:
         """Start a killed node again."""
+        self.network.dark.pop(name, None)
         self.hosts[name].is_up = True
         self.hosts[name].incarnation += 1
 

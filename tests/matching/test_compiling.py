@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gapless.matching.compiling import _conjunction, conjunctions
+from gapless.matching.compiling import _compiled, _conjunction, conjunctions
 from gapless.matching.predicates import (
     Absent,
     Among,
@@ -98,7 +98,7 @@ def test_a_selector_becomes_these_predicates(text: str, expected: object) -> Non
 )  # fmt: skip
 def test_the_short_way_leads_where_the_normal_form_leads(text: str) -> None:
     condition = Selector(text).condition
-    assert conjunctions(condition) == [_conjunction(tests) for tests in disjuncts(condition) or ()]
+    assert conjunctions(condition) == [_conjunction(_compiled(tests)) for tests in disjuncts(condition) or ()]
 
 
 def test_other_conditions_come_last() -> None:

@@ -419,6 +419,33 @@ def test_x_d3_15_a_join_that_is_never_finished_leaves_no_trace() -> None:
         world.run_until(lambda: world.broker("k").overlay.is_joined)  # noqa: B023
 
 
+@pytest.mark.parametrize("delta", range(1, 4))
+def test_x_d3_15_a_node_that_was_away_in_phase_2_learns_what_it_missed(delta: int) -> None:
+    """A node is ATTACHED and crashes before it can tell anybody; its join point forgets it, others join.
+    When it returns, it is told what is new before it is joined.
+
+    Reference: 003, section 4.6; X-D3-15
+    """
+    world = start_chain("a", "m", delta=delta)
+
+    def tap(source: NodeId, target: NodeId, message: Message) -> None:
+        if isinstance(message, PartialTopology) and target == "n":
+            world.hosts["n"].crash_next = True  # it stores the answer and does no more
+
+    world.network.tap = tap
+    world.add_broker("n", join=("m",))
+    world.run_until(lambda: not world.hosts["n"].is_up)
+    world.network.tap = None
+    world.run_for(GIVEN_UP)
+    assert "n" not in world.broker("m").overlay.topology
+    world.add_broker("k", join=("m",))
+    world.run_until(lambda: world.broker("k").overlay.is_joined)
+    world.restart("n")
+    assert joined_at(world, "n") is JoinState.ATTACHED
+    world.run_until(lambda: world.broker("n").overlay.is_joined)
+    assert_equation_1(world, [("a", "m"), ("k", "m"), ("m", "n")])
+
+
 def test_x_d3_15_an_attached_node_without_a_way_waits_quietly() -> None:
     """An ATTACHED node that reaches nobody for long keeps its join point and does not spin.
 

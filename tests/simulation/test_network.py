@@ -100,6 +100,20 @@ def test_of_two_simultaneous_dials_that_of_the_smaller_id_wins() -> None:
     assert [each.dialed for each in wire.hosts["b"].inputs if isinstance(each, SessionUp)] == [False]
 
 
+def test_a_dial_that_is_lost_already_wins_over_nobody() -> None:
+    """It went to a machine that was dead then; the dial of that machine, back again, is accepted."""
+    wire = Wire("a", "b", latency=Latency(tail_chance=0.0))
+    wire.crash("b", silently=True)
+    wire.network.dial("a", "b")
+    wire.run_for(DIAL_TIMEOUT // 2)
+    wire.restart("b")
+    wire.network.dial("b", "a")
+    wire.run_for(DIAL_TIMEOUT // 4)
+    assert wire.hosts["a"].inputs == [SessionUp(Identity("b", 2), dialed=False)]
+    wire.run_for(10 * DIAL_TIMEOUT)
+    assert len(wire.hosts["a"].inputs) == len(wire.hosts["b"].inputs) == 1
+
+
 @pytest.mark.parametrize("target", ["down", "nowhere"])
 def test_a_dial_that_finds_nobody_is_reported(target: NodeId) -> None:
     wire = Wire("a", "down")

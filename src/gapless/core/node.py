@@ -196,7 +196,6 @@ class Node(Generic[OrderT]):
         self._refresh(now)
 
     def _refresh(self, now: Micros) -> None:
-        added, removed = self.overlay.refresh(now)
-        if added or removed:
+        if self.overlay.refresh(now):
             for order in self.orders.values():
-                order.active_changed(added, removed, now)
+                order.frontier_changed(now)

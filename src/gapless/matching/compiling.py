@@ -8,7 +8,7 @@ whatever else is asked of it is asked here, of those values, and not again of ev
 from __future__ import annotations
 
 import math
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 from gapless.matching.predicates import (
     Absent,
@@ -24,7 +24,7 @@ from gapless.matching.predicates import (
     Strings,
     next_above,
 )
-from gapless.matching.reading import Key, Known, key_of, known
+from gapless.matching.reading import TRUE, Key, Known, key_of, known
 from gapless.selectors import normal
 from gapless.selectors.tree import (
     And,
@@ -41,85 +41,83 @@ from gapless.selectors.tree import (
 )
 
 Conjunction: TypeAlias = tuple[Predicate, ...]
-OneAttribute: TypeAlias = (
-    normal.OneOf | normal.NoneOf | normal.Range | normal.Prefix | normal.Null | normal.NotNull
-)
 
 
 def conjunctions(condition: Condition) -> list[Conjunction]:
     """The conjunctions of which one must hold; none at all when the condition is never true."""
-    compiled = map(_conjunction, _alternatives(condition))
-    return list(dict.fromkeys(conjunction for conjunction in compiled if conjunction is not None))
+    if isinstance(condition, And):
+        draft = _one_conjunction(condition.operands)
+    else:
+        draft = _plain(condition)
+    if draft is not None:
+        alternatives = [draft]
+    else:
+        found = normal.disjuncts(condition)
+        alternatives = [_factors(condition)] if found is None else [_compiled(tests) for tests in found]
+    merged = [_conjunction(draft) for draft in alternatives if None not in draft]
+    if len(merged) == 1:
+        return [] if merged[0] is None else [merged[0]]
+    return list(dict.fromkeys(conjunction for conjunction in merged if conjunction is not None))
 
 
-def _alternatives(condition: Condition) -> tuple[normal.Conjunction, ...]:
-    """The normal form. When it would have too many alternatives, the parts that have are evaluated."""
-    if not isinstance(condition, And):
-        plain = _plain(condition)
-        alternatives = normal.disjuncts(condition) if plain is None else ((plain,),)
-        return ((normal.Other(condition),),) if alternatives is None else alternatives
-    tests: list[normal.Test] = []
-    hard: list[Condition] = []
-    for part in condition.operands:
-        plain = _plain(part)
-        if plain is not None:
-            tests.append(plain)
-            continue
-        alternatives = normal.disjuncts(part)
-        if alternatives is not None and len(alternatives) == 1:
-            tests += alternatives[0]
-        else:
-            hard.append(part)
-    alternatives = normal.disjuncts(condition) if hard else (tuple(tests),)
-    return ((*tests, *map(normal.Other, hard)),) if alternatives is None else alternatives
+_Draft: TypeAlias = list[Predicate | None]
+"""A conjunction before it is merged; ``None`` stands for what never holds."""
 
 
-def _plain(condition: Condition) -> normal.Test | None:
-    """The plainest and commonest conditions as ``normal.disjuncts`` has them, but faster."""
+def _one_conjunction(parts: tuple[Condition, ...]) -> _Draft | None:
+    """Conditions that all must hold, when none of them has alternatives."""
+    draft: _Draft = []
+    for part in parts:
+        predicates = _plain(part)
+        if predicates is None:
+            found = normal.disjuncts(part)
+            if found is None or len(found) != 1:
+                return None
+            predicates = _compiled(found[0])
+        draft += predicates
+    return draft
+
+
+def _factors(condition: Condition) -> _Draft:
+    """A condition with too many alternatives: the parts that have none, and the others to be evaluated."""
+    draft: _Draft = []
+    for part in condition.operands if isinstance(condition, And) else (condition,):
+        draft += _one_conjunction((part,)) or [Evaluated(part, False)]
+    return draft
+
+
+def _plain(condition: Condition) -> _Draft | None:
+    """The plainest and commonest conditions, compiled without the detour over the normal form."""
     match condition:
         case Comparison("=", Attribute(path), Literal(value)):
-            return normal.OneOf(path, (value,))
+            return [Among(key_of(path), _known((value,)))]
         case Comparison("<" | "<=" as op, Attribute(path), Literal(value)) if type(value) is not bool:
-            return normal.Range(path, None, value, high_included=op == "<=")
+            return [_span(key_of(path), None, value, high_included=op == "<=")]
         case Comparison(">" | ">=" as op, Attribute(path), Literal(value)) if type(value) is not bool:
-            return normal.Range(path, value, None, low_included=op == ">=")
+            return [_span(key_of(path), value, None, low_included=op == ">=")]
         case Between(Attribute(path), Literal(low), Literal(high)):
             if bool not in (type(low), type(high)) and (type(low) is str) is (type(high) is str):
-                return normal.Range(path, low, high)
+                return [_span(key_of(path), low, high)]
         case In(Attribute(path), values):
-            return normal.OneOf(path, values)
+            return [Among(key_of(path), _known(values))]
         case IsNull(Attribute(path)):
-            return normal.Null(path)
+            return [Absent(key_of(path))]
         case Truth(Attribute(path)):
-            return normal.OneOf(path, (True,))
+            return [Among(key_of(path), (TRUE,))]
         case _:
             pass
     return None
 
 
-def _factors(condition: Condition) -> normal.Conjunction:
-    """A condition with too many alternatives: the simple parts of a top-level AND, and the rest as it is."""
-    tests: list[normal.Test] = []
-    for part in condition.operands if isinstance(condition, And) else (condition,):
-        alternatives = normal.disjuncts(part)
-        if alternatives is not None and len(alternatives) == 1:
-            tests += alternatives[0]
-        else:
-            tests.append(normal.Other(part))
-    return tuple(tests)
-
-
-def _conjunction(tests: normal.Conjunction) -> Conjunction | None:
+def _conjunction(draft: _Draft) -> Conjunction | None:
+    """A draft merged and ordered; ``None`` when its predicates contradict each other."""
     by_key: dict[Key, list[Simple]] = {}
-    others: list[Evaluated] = []
-    for test in tests:
-        if isinstance(test, normal.Other):
-            others.append(Evaluated(test.condition, test.negated))
-            continue
-        predicate = _predicate(test)
-        if predicate is None:
-            return None
-        by_key.setdefault(predicate.key, []).append(predicate)
+    others: dict[Evaluated, None] = {}
+    for predicate in draft:
+        if isinstance(predicate, Evaluated):
+            others[predicate] = None
+        elif predicate is not None:
+            by_key.setdefault(predicate.key, []).append(predicate)
     simple: list[Simple] = []
     for key, predicates in by_key.items():
         if len(predicates) == 1:
@@ -129,8 +127,9 @@ def _conjunction(tests: normal.Conjunction) -> Conjunction | None:
         if merged is None:
             return None
         simple += merged
-    simple.sort(key=_rank)
-    return (*simple, *dict.fromkeys(others))
+    if len(simple) > 1:
+        simple.sort(key=_rank)
+    return (*simple, *others)
 
 
 def _rank(predicate: Simple) -> tuple[str, Path]:
@@ -159,43 +158,48 @@ def _merged(key: Key, predicates: list[Simple]) -> list[Simple] | None:
     return merged + list(dict.fromkeys(rest))
 
 
-def _predicate(test: OneAttribute) -> Simple | None:
+def _compiled(tests: normal.Conjunction) -> _Draft:
+    return [_predicate(test) for test in tests]
+
+
+def _predicate(test: normal.Test) -> Predicate | None:
     """One test compiled; ``None`` when it never holds."""
-    key = key_of(test.path)
     match test:
-        case normal.OneOf(_, values):
-            return Among(key, _known(values))
-        case normal.NoneOf(_, values):
-            return Outside(key, isinstance(values[0], str), _known(values))
-        case normal.Range():
-            return _span(key, test)
-        case normal.Prefix(_, text):
-            return Beginning(key, text)
-        case normal.Null():
-            return Absent(key)
-        case normal.NotNull():
-            return Present(key)
-        case _:
-            assert_never(test)
+        case normal.OneOf(path, values):
+            return Among(key_of(path), _known(values))
+        case normal.NoneOf(path, values):
+            return Outside(key_of(path), isinstance(values[0], str), _known(values))
+        case normal.Range(path, low, high, low_included, high_included):
+            return _span(key_of(path), low, high, low_included, high_included)
+        case normal.Prefix(path, text):
+            return Beginning(key_of(path), text)
+        case normal.Null(path):
+            return Absent(key_of(path))
+        case normal.NotNull(path):
+            return Present(key_of(path))
+        case normal.Other(condition, negated):
+            return Evaluated(condition, negated)
 
 
 def _known(values: tuple[Value, ...]) -> tuple[Known, ...]:
     """The values as they are in readings, in an order that does not depend on the selector's."""
-    read = dict.fromkeys(value for value in map(known, values) if value is not None)
-    return tuple(read) if len(read) == 1 else tuple(sorted(read, key=repr))
+    read = dict.fromkeys(map(known, values))
+    return tuple(read if len(read) == 1 else sorted(read, key=repr))  # type: ignore[arg-type]
 
 
-def _span(key: Key, test: normal.Range) -> Numbers | Strings | None:
+def _span(
+    key: Key, low: Bound | None, high: Bound | None, low_included: bool = True, high_included: bool = True
+) -> Numbers | Strings | None:
     """A range as a half-open interval; ``None`` when it is empty."""
-    text = isinstance(test.low if test.low is not None else test.high, str)
-    low: Bound | None = test.low
+    text = isinstance(high if low is None else low, str)
     if low is None:
         low = "" if text else -math.inf
-    elif not test.low_included:
+    elif not low_included:
         low = next_above(low)
         if low is None:
             return None
-    high = next_above(test.high) if test.high is not None and test.high_included else test.high
+    if high is not None and high_included:
+        high = next_above(high)
     return _half_open(key, text, low, high)
 
 

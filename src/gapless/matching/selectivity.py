@@ -12,7 +12,18 @@ from bisect import bisect_left, insort
 from operator import itemgetter
 
 from gapless.matching.compiling import Conjunction
-from gapless.matching.predicates import Absent, Among, Beginning, Bound, Numbers, Predicate, Strings
+from gapless.matching.predicates import (
+    Absent,
+    Among,
+    Beginning,
+    Bound,
+    Evaluated,
+    Numbers,
+    Outside,
+    Predicate,
+    Present,
+    Strings,
+)
 from gapless.matching.reading import Key, Known
 
 VALUES_MAX = 1024
@@ -71,6 +82,9 @@ class Selectivity:
         so it must be better than the range, or small and the first. What remains is checked on the
         candidates, in the order of cost.
         """
+        if len(tests) == 1:
+            self._see(tests[0])
+            return tests, int(not isinstance(tests[0], (Present, Outside, Evaluated)))
         ranges: list[tuple[float, Predicate]] = []
         hashed: list[tuple[float, Predicate]] = []
         rest: list[Predicate] = []

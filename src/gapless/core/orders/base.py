@@ -8,7 +8,7 @@ sit behind this interface.
 The duties of the node that calls an order:
 
 - ``session_up`` comes after the overlay's own first message on that session, before any message from it;
-- ``active_changed`` comes before anything that happened later, so an order can repeat what is unconfirmed
+- ``frontier_changed`` comes before anything that happened later, so an order can repeat what is unconfirmed
   before it sends anything new (X-P0-22);
 - a message is handed to exactly one order, the one that named its class in ``messages``;
 - ``flush`` ends every batch of inputs: confirmations of a batch become ranges, events one message a peer.
@@ -50,8 +50,8 @@ class Order(ABC):
     def session_down(self, peer: NodeId, now: Micros) -> None:
         """The session with the peer is gone."""
 
-    def active_changed(self, added: Sequence[NodeId], removed: Sequence[NodeId], now: Micros) -> None:
-        """Other sessions carry the traffic of some branches now."""
+    def frontier_changed(self, now: Micros) -> None:
+        """Other sessions are active, or other nodes are down, in some branch."""
 
     @abstractmethod
     def message(self, peer: NodeId, message: Any, now: Micros) -> None:

@@ -11,7 +11,7 @@ broker confirms when all behind it have (000, IV-A). A branch that fails is not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,9 +56,12 @@ class BestEffortBroker(BrokerOrder):
         self.routes: dict[SubscriptionId, Route] = {}
         self._indexes: dict[str, MatchIndex[SubscriptionId]] = {}
         self._outgoing: dict[NodeId, list[Event]] = {}
+        self._active: list[NodeId] = []
 
-    def active_changed(self, added: Sequence[NodeId], removed: Sequence[NodeId], now: Micros) -> None:
+    def frontier_changed(self, now: Micros) -> None:
         """Teach new active peers what they may have missed; do not wait for lost ones."""
+        active = self.overlay.frontier.active
+        added, self._active = [peer for peer in active if peer not in self._active], active
         for route in list(self.routes.values()):
             for peer in added:
                 self._forward(route, peer)
@@ -178,14 +181,17 @@ class BestEffortLeaf(LeafOrder):
         """Nothing is kept but the numbers, so that no two events have the same."""
         self._subscriptions: dict[SubscriptionId, LeafSubscription] = {}
         self._indexes: dict[str, MatchIndex[SubscriptionId]] = {}
+        self._active: list[NodeId] = []
         self._sequences: dict[tuple[str, str], int] = {
             (record.topic, record.publisher): record.sequence
             for record in records
             if isinstance(record, EventsConfirmed)
         }
 
-    def active_changed(self, added: Sequence[NodeId], removed: Sequence[NodeId], now: Micros) -> None:
+    def frontier_changed(self, now: Micros) -> None:
         """A client tells each broker that it attaches to what it wants."""
+        active = self.overlay.frontier.active
+        added, self._active = [peer for peer in active if peer not in self._active], active
         for peer in added:
             for subscription, state in self._subscriptions.items():
                 self._send_subscription(peer, subscription, state)

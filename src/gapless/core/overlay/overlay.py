@@ -219,10 +219,9 @@ class Overlay:
         self.sessions.close(peer, "suspected: silent for too long", now)
         self.session_down(peer, now)
 
-    def refresh(self, now: Micros) -> tuple[list[NodeId], list[NodeId]]:
-        """Walk again, dial who is wanted, move the waves on; return the sessions that became active and
-        those that are so no longer."""
-        before = self.frontier.active
+    def refresh(self, now: Micros) -> bool:
+        """Walk again, dial who is wanted, move the waves on; True when the frontier has changed."""
+        before = self.frontier
         self.frontier = walk(self.topology, self.sessions.up, self.sessions.failed)
         self.partitions.update(self.frontier)
         joining = self.joining
@@ -231,10 +230,7 @@ class Overlay:
         )
         joining.advance(self.frontier, self.sessions.up, now)
         self._note_next_deadline()
-        active = self.frontier.active
-        return [peer for peer in active if peer not in before], [
-            peer for peer in before if peer not in active
-        ]
+        return self.frontier != before
 
     def maybe_operational(self) -> None:
         """End of recovery: every branch was tried, and each active peer told what it knows."""

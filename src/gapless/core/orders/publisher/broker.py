@@ -22,6 +22,7 @@ from gapless.core.orders.base import BrokerOrder
 from gapless.core.orders.publisher.forwarding import Forwarding
 from gapless.core.orders.publisher.log import PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.outbox import Outbox
+from gapless.core.orders.publisher.patience import Limits, Patience
 from gapless.core.orders.publisher.subscriptions import Subscriptions
 from gapless.core.overlay.overlay import Overlay
 
@@ -34,7 +35,7 @@ class PublisherBroker(BrokerOrder):
     name = OrderName.PUBLISHER
     messages = MESSAGES
 
-    def __init__(self, overlay: Overlay, out: list[Effect]) -> None:
+    def __init__(self, overlay: Overlay, out: list[Effect], limits: Limits | None = None) -> None:
         super().__init__(overlay, out)
         self.log = SubscriptionLog()
         self.peers: dict[NodeId, PeerLog] = {}
@@ -45,6 +46,8 @@ class PublisherBroker(BrokerOrder):
         self._waiting: dict[NodeId, list[Publication]] = {}
         """Events of clients that are not admitted yet."""
         self._has_settled = False
+        self._patience = Patience(limits or Limits())
+        self._sessions_have_changed = False
 
     @property
     def settled(self) -> bool:
@@ -55,6 +58,7 @@ class PublisherBroker(BrokerOrder):
 
     def session_up(self, peer: NodeId, now: Micros) -> None:
         """The log goes first on it, then what was waiting for it."""
+        self._patience.returned(peer)
         self.subscriptions.session_up(peer)
         self._sessions_changed()
 
@@ -67,13 +71,14 @@ class PublisherBroker(BrokerOrder):
         self.forwarding.session_down(peer)
         self._sessions_changed()
 
-    def active_changed(self, added: Sequence[NodeId], removed: Sequence[NodeId], now: Micros) -> None:
+    def frontier_changed(self, now: Micros) -> None:
         """The sides of the subscriptions have changed, and with them whom to wait for."""
         self._sessions_changed()
 
     def _sessions_changed(self) -> None:
         self.forwarding.resend()
         self.subscriptions.sides_changed()
+        self._sessions_have_changed = True
 
     # -- messages ----------------------------------------------------------------------------------------
 
@@ -133,3 +138,26 @@ class PublisherBroker(BrokerOrder):
         self._outbox.flush()
         self.subscriptions.confirm()
         self.subscriptions.purge()
+        if self._sessions_have_changed:
+            self._sessions_have_changed = False
+            for client in self.subscriptions.absent_clients():
+                self._patience.left(client, now)
+            self._patience.plan(now, something_waits=bool(self.overlay.frontier.down))
+
+    # -- the end of patience -------------------------------------------------------------------------------
+
+    def deadline(self, now: Micros) -> None:
+        """Give up who was away too long, and whoever has too much waiting."""
+        moment = self._patience.wake_at
+        if moment is None or now < moment:
+            return
+        waiting = self.forwarding.custody.unreachable()
+        too_much = [each for each, count in waiting.items() if count > self._patience.limits.custody]
+        for target in (*self._patience.exhausted(now), *too_much):
+            self.subscriptions.give_up(target)
+            self.forwarding.give_up(target)
+        self._patience.plan(now, something_waits=bool(waiting or self.overlay.frontier.down))
+
+    def wake_at(self) -> Micros | None:
+        """When to look after those who are away."""
+        return self._patience.wake_at

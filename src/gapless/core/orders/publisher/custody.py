@@ -68,6 +68,15 @@ class Custody:
         held = [each for stream in self.streams.values() for each in stream.held.values()]
         return iter(sorted(held, key=lambda each: each.number))
 
+    def unreachable(self) -> dict[NodeId, int]:
+        """How many publications wait for each target that nobody can be asked to reach."""
+        counts: dict[NodeId, int] = {}
+        for stream in self.streams.values():
+            for held in stream.held.values():
+                for target in held.waiting.get(None, ()):
+                    counts[target] = counts.get(target, 0) + 1
+        return counts
+
     def confirmed(self, source: Source, generation: int, sequence: int, peer: NodeId) -> Held | None:
         """The peer has reached all its targets; returns the publication when they were the last."""
         stream = self.streams.get(source)

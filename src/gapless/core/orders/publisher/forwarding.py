@@ -18,7 +18,7 @@ from gapless.core.model import NodeId, Partition, SubscriptionId
 from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Targets, source_of
 from gapless.core.orders.publisher.log import PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.outbox import Outbox
-from gapless.core.orders.publisher.vectors import Vector, Vectors, visited
+from gapless.core.orders.publisher.vectors import Vector, Vectors, bypassed, merged, visited
 from gapless.core.overlay.overlay import Overlay
 
 
@@ -104,8 +104,9 @@ class Forwarding:
             self._forget_if_idle(source_of(publication.event), stream)
             return
         held.senders[peer] = None
-        if _bypassed(publication.vector) < _bypassed(held.publication.vector):
-            held.publication = _with_vector(held.publication, publication.vector)
+        first = held.publication.vector
+        if bypassed(publication.vector) < bypassed(first):
+            held.publication = _with_vector(held.publication, merged(first, publication.vector))
             self._retry_blocked()
 
     def _take_over(self, peer: NodeId, stream: Stream, publication: Publication) -> None:
@@ -147,9 +148,13 @@ class Forwarding:
                 self._send(hop, held)
 
     def _tags(self, peer: NodeId, publication: Publication) -> tuple[Partition, ...]:
-        """Tag what comes out of a partition: a broker of it has handled this (000, V; X-P0-03, X-P0-04)."""
+        """Tag what comes out of a partition: a broker of it has handled this (000, V; X-P0-03, X-P0-04).
+
+        Only what was published at the publisher's own broker: a client whose broker lies elsewhere and
+        that has moved here was promised with its broker.
+        """
         table = self._overlay.partitions.table()
-        if not table:
+        if not table or publication.entry != publication.home:
             return publication.tags
         handlers = {peer, publication.entry, *visited(publication.vector)}
         found = [each for each in table if not handlers.isdisjoint(each.nodes)]
@@ -172,9 +177,9 @@ class Forwarding:
     def _copy(self, hop: NodeId, held: Held) -> Publication | None:
         """The copy for a next hop; ``None`` when it would go beyond δ failures and must not."""
         kept = held.publication
-        bypassed = self._overlay.bypassed(hop)
-        vector = self.vectors.extended(kept.vector, held.number, bypassed)
-        is_legitimate = not bypassed or self.vectors.is_legitimate(vector)
+        skipped = self._overlay.bypassed(hop)
+        vector = self.vectors.extended(kept.vector, held.number, skipped)
+        is_legitimate = not skipped or self.vectors.is_legitimate(vector)
         if not is_legitimate and not kept.relaxed:
             return None
         return _with_vector(kept, vector, best_effort=kept.best_effort or not is_legitimate)
@@ -226,6 +231,19 @@ class Forwarding:
                     held.waiting.setdefault(None, {}).update(lost)
             self._forget_if_idle(source, stream)
 
+    def give_up(self, target: NodeId) -> None:
+        """Nobody waits for the target any more; what waited only for it is confirmed."""
+        for source, stream in list(self.custody.streams.items()):
+            for sequence, held in list(stream.held.items()):
+                for hop, targets in list(held.waiting.items()):
+                    if targets.pop(target, None) is not None and not targets:
+                        del held.waiting[hop]
+                if not held.waiting:
+                    del stream.held[sequence]
+                    for sender in held.senders:
+                        self._outbox.acknowledge(sender, held.publication)
+            self._forget_if_idle(source, stream)
+
     def path_learned(self, subscription: SubscriptionId) -> None:
         """What was kept for a subscription whose way was not known can go now."""
         entry = self._log[subscription]
@@ -250,10 +268,6 @@ class Forwarding:
                 if hop is not None:
                     self._send(hop, held)
         self._retry_blocked()
-
-
-def _bypassed(vector: Vector) -> int:
-    return sum(not incarnation for _, incarnation, _ in vector)
 
 
 def _with_vector(publication: Publication, vector: Vector, *, best_effort: bool | None = None) -> Publication:

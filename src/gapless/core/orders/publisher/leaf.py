@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from gapless.core.effects import Record
@@ -65,7 +65,7 @@ class PublisherLeaf(LeafOrder):
         if peer == self.publishing.home:
             self.publishing.go_home(None, old_is_up=False)
 
-    def active_changed(self, added: Sequence[NodeId], removed: Sequence[NodeId], now: Micros) -> None:
+    def frontier_changed(self, now: Micros) -> None:
         """Choose the home: the client's own broker when it is there, since the walk stops at it."""
         self.subscribing.sides_changed()
         active = self.overlay.frontier.active

@@ -4,8 +4,8 @@ A subscription is *live* when every side has confirmed it. From then on every ev
 broker that could be reached is delivered, once and in order, whatever generations and ways bring it here.
 
 - Events that come before it is live are not promised: the start of their publisher lies behind them.
-- The flow of a publisher does not begin while a broker through which it publishes, or used to, has not been
-  reached: that broker may have taken events of it without knowing the subscription.
+- The flow of a publisher does not begin while its own broker has not been reached: that broker may have
+  taken events of it without knowing the subscription.
 - Never delivered: what the cut says a broker took unaware, and what some forwarder was not aware for.
 
 When the network has lost the subscription (all brokers that knew it crashed, or it gave a silent client up), the
@@ -197,7 +197,7 @@ class Subscribing:
             return True
         if publication.event.publisher in own.flowing or not own.unreached:
             return False
-        origins = {publication.entry, publication.home}
+        origins = {publication.home}
         origins.update(node for tag in publication.tags for node in tag.nodes)
         return not origins.isdisjoint(own.unreached)
 

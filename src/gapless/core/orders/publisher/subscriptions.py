@@ -89,12 +89,20 @@ class Subscriptions:
         for peer_log in self._peers.values():
             peer_log.untold[subscription] = None
 
-    def give_up(self, client: NodeId) -> None:
-        """End the subscriptions of a client that was silent for too long, or asked for too much."""
+    def give_up(self, target: NodeId) -> None:
+        """End the subscriptions of a client, or of all that lie behind a node, that cannot be reached."""
         for entry in self._log.after(0):
-            if entry.owner == client and not entry.ended:
+            if entry.target == target and not entry.ended:
                 self._log.end(entry.subscription)
                 self._ended[entry.subscription] = None
+
+    def absent_clients(self) -> list[NodeId]:
+        """This broker's own clients that have subscriptions and no session here."""
+        owners = {entry.owner: None for entry in self._log.after(0) if len(entry.body.path) == 1}
+        neighbours = self._overlay.topology.neighbours()
+        return [
+            each for each in owners if each is not None and each not in self._peers and each not in neighbours
+        ]
 
     def purge(self) -> None:
         """Forget what has ended once every session knows it and nobody is unreachable (X-P0-19)."""

@@ -40,6 +40,22 @@ def visited(vector: Vector) -> list[NodeId]:
     return [node for node, incarnation, _ in vector if incarnation]
 
 
+def bypassed(vector: Vector) -> int:
+    """How many brokers of the path the copy went round."""
+    return sum(not incarnation for _, incarnation, _ in vector)
+
+
+def merged(first: Vector, better: Vector) -> Vector:
+    """The vector of a publication of which a copy came that bypassed fewer brokers (000, VIII, release ii).
+
+    Brokers that only the later copy passed count as passed, but without its numbers: the place of the
+    publication in the order of this broker is that of the first copy, and numbers from another order
+    would not ascend.
+    """
+    numbered = {step[0]: step for step in first if step[1]}
+    return tuple(numbered.get(node, (node, incarnation, 0)) for node, incarnation, _ in better)
+
+
 class Vectors:
     """The numbers that one broker gives and has seen."""
 
@@ -60,7 +76,7 @@ class Vectors:
     def is_duplicate(self, vector: Vector) -> bool:
         """Whether a copy of this publication was handled before."""
         for node, incarnation, number in vector:
-            if incarnation:
+            if number:
                 seen = self._highest.get(node)
                 if seen is not None and number <= seen.get(incarnation, 0):
                     return True
@@ -69,7 +85,7 @@ class Vectors:
     def note(self, vector: Vector) -> None:
         """Remember the numbers of a copy: a monotone maximum, of duplicates too."""
         for node, incarnation, number in vector:
-            if incarnation:
+            if number:
                 seen = self._highest.setdefault(node, {})
                 if number > seen.get(incarnation, 0):
                     seen[incarnation] = number
