@@ -43,15 +43,20 @@ class Leaf(Node[LeafOrder]):
     def _on_request(self, request: Input, now: Micros) -> None:
         match request:
             case PublishRequested(topic=topic):
-                self._order(topic).publish(topic, request.publisher, request.attributes, request.payload, now)
+                order = self._order(topic)
+                order.publish(topic, request.publisher, request.attributes, request.payload, now)
+                order.touched = True
             case SubscribeRequested(topic=topic, subscription=subscription):
                 if subscription in self._order_of_subscription:
                     raise ValueError(f"there is a subscription {subscription!r} already")
                 order = self._order(topic)
                 order.subscribe(subscription, topic, request.selector, now)
+                order.touched = True
                 self._order_of_subscription[subscription] = order
             case UnsubscribeRequested(subscription=subscription):
-                self._order_of_subscription.pop(subscription).unsubscribe(subscription, now)
+                order = self._order_of_subscription.pop(subscription)
+                order.unsubscribe(subscription, now)
+                order.touched = True
             case _:
                 super()._on_request(request, now)
 

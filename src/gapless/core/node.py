@@ -111,7 +111,9 @@ class Node(Generic[OrderT]):
         """End the batch: flush what was gathered, note the next deadline, hand the effects over."""
         moment = self.overlay.wake_at
         for order in self.orders.values():
-            order.flush(now)
+            if order.touched:
+                order.touched = False
+                order.flush(now)
             order_moment = order.wake_at()
             if order_moment is not None and (moment is None or order_moment < moment):
                 moment = order_moment
@@ -135,6 +137,7 @@ class Node(Generic[OrderT]):
         order = self._order_of.get(type(message))
         if order is not None:
             if peer not in self._strangers:
+                order.touched = True
                 order.message(peer, message, now)
         elif type(message) is not Ping:
             assert isinstance(message, OverlayMessage), f"nobody handles {type(message).__name__}"
@@ -174,7 +177,10 @@ class Node(Generic[OrderT]):
         if self.overlay.is_waiting:
             self._refresh(now)
         for order in self.orders.values():
-            order.deadline(now)
+            moment = order.wake_at()
+            if moment is not None and moment <= now:
+                order.touched = True
+                order.deadline(now)
 
     def _introduce(self, now: Micros) -> None:
         """Tell the orders of sessions with clients and neighbours; others have no business with them.
@@ -185,6 +191,7 @@ class Node(Generic[OrderT]):
             if peer in self.overlay.topology or self.overlay.sessions.up[peer].identity.is_leaf:
                 del self._strangers[peer]
                 for order in self.orders.values():
+                    order.touched = True
                     order.session_up(peer, now)
 
     def _session_gone(self, peer: NodeId, now: Micros) -> None:
@@ -192,10 +199,12 @@ class Node(Generic[OrderT]):
             del self._strangers[peer]
         else:
             for order in self.orders.values():
+                order.touched = True
                 order.session_down(peer, now)
         self._refresh(now)
 
     def _refresh(self, now: Micros) -> None:
         if self.overlay.refresh(now):
             for order in self.orders.values():
+                order.touched = True
                 order.frontier_changed(now)

@@ -45,10 +45,7 @@ Conjunction: TypeAlias = tuple[Predicate, ...]
 
 def conjunctions(condition: Condition) -> list[Conjunction]:
     """The conjunctions of which one must hold; none at all when the condition is never true."""
-    if isinstance(condition, And):
-        draft = _one_conjunction(condition.operands)
-    else:
-        draft = _plain(condition)
+    draft = _one_conjunction(condition.operands) if isinstance(condition, And) else _plain(condition)
     if draft is not None:
         alternatives = [draft]
     else:
@@ -82,7 +79,8 @@ def _factors(condition: Condition) -> _Draft:
     """A condition with too many alternatives: the parts that have none, and the others to be evaluated."""
     draft: _Draft = []
     for part in condition.operands if isinstance(condition, And) else (condition,):
-        draft += _one_conjunction((part,)) or [Evaluated(part, False)]
+        predicates = _one_conjunction((part,))
+        draft += [Evaluated(part, False)] if predicates is None else predicates
     return draft
 
 

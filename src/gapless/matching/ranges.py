@@ -7,8 +7,8 @@ slab's own list, which becomes a node when it grows. So for one value, a node ta
 most three runs of sorted lists, and no interval is looked at in vain but a few in the last list. (This is
 the external interval tree of Arge and Vitter, in memory.)
 
-Nodes are not balanced while intervals come and go; a node that has doubled or has lost three quarters
-since it was built is built anew, which costs O(log n) per change when averaged over many.
+Nodes are not balanced while intervals come and go; a node that has grown to four times or shrunk to a
+quarter of what it was built with is built anew, which costs O(log n) per change when averaged over many.
 
 All intervals are half-open, ``low <= value < high``, and not empty. Ranges without a high end need no tree,
 only the order of their low ends.
@@ -217,7 +217,7 @@ class Ranges(Generic[T]):
             inside = slab.inside
             if isinstance(inside, _Node):
                 inside.size += 1
-                if outgrown is None and inside.size > 2 * inside.built:
+                if outgrown is None and inside.size > 4 * inside.built:
                     outgrown = slab
                 slab = inside.keep(low, high, item)
                 continue

@@ -69,6 +69,17 @@ def test_without_failures_everybody_gets_exactly_what_matches_in_order(seed: int
     events = {}
     for k in range(60):
         publisher = f"p{k % 2}"
+        event = events[publisher, k // 2 + 1] = attributes(rng)
+        made.publish(publisher, publisher, "t", event)
+        made.run_for(rng.randrange(5) * MILLISECOND)
+    made.run_for(SECOND)
+    for name, condition in wanted.items():
+        made.subscribe(name, name, "t", condition)
+    made.run_for(SECOND)
+    assert sorted(live(made)) == sorted(wanted)
+    events = {}
+    for k in range(60):
+        publisher = f"p{k % 2}"
         event = attributes(rng)
         events[publisher, made.publish(publisher, publisher, "t", event)] = event
         made.run_for(rng.randrange(5) * MILLISECOND)

@@ -11,7 +11,7 @@ The duties of the node that calls an order:
 - ``frontier_changed`` comes before anything that happened later, so an order can repeat what is unconfirmed
   before it sends anything new (X-P0-22);
 - a message is handed to exactly one order, the one that named its class in ``messages``;
-- ``flush`` ends every batch of inputs: confirmations of a batch become ranges, events one message a peer.
+- ``flush`` ends every batch that concerned the order: confirmations of a batch become ranges, events one message a peer.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ class Order(ABC):
     def __init__(self, overlay: Overlay, out: list[Effect]) -> None:
         self.overlay = overlay
         self.out = out
+        self.touched = True
+        """Whether the batch concerns this order, so that it must be flushed."""
 
     def session_up(self, peer: NodeId, now: Micros) -> None:
         """A session with the peer is established."""

@@ -182,7 +182,7 @@ class Overlay:
         session = self.sessions.up[peer]
         session.state = message.state
         self._synced[peer] = None
-        if session.identity.is_leaf or self.joining.state is JoinState.DETACHED:
+        if session.identity.is_leaf:
             return
         hearsay = [each for each in message.marked if self.me not in each]  # of my own joins I know more
         news = self.joining.learn(message.valid, hearsay, now)
