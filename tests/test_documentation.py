@@ -12,7 +12,7 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = [
     pytest.param(match.group(1), id=f"{path.name}:{number}")
     for path in DOCUMENTS
-    for number, match in enumerate(re.finditer(r"```python\n(.*?)```", path.read_text(), re.S), start=1)
+    for number, match in enumerate(re.finditer(r"```python\n(.*?)```", path.read_text(), re.DOTALL), start=1)
 ]
 
 
@@ -29,5 +29,5 @@ def test_links_between_documents_lead_somewhere(path: Path) -> None:
 
 def test_make_help_lists_the_two_commands_of_the_readme() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    for command in re.findall(r"^make (\w+)", (ROOT / "README.md").read_text(), re.M):
-        assert re.search(rf"^{command}:.*## ", makefile, re.M), command
+    for command in re.findall(r"^make (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE):
+        assert re.search(rf"^{command}:.*## ", makefile, re.MULTILINE), command

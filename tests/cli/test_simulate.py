@@ -47,7 +47,9 @@ def test_json_has_the_promised_fields() -> None:
 
 def test_the_trace_is_written_and_can_be_judged_again(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    outcome = json.loads(run(f"{SMALL} --crashes 3 --seed 2 --json --trace {path}").stdout)
+    outcome = json.loads(
+        run(f"{SMALL} --order best-effort --crashes 3 --seed 2 --json --trace {path}").stdout
+    )
     trace = Trace.read(path)
     assert trace.digest() == outcome["digest"]
     assert check(trace, promise="publisher", healed=True).counts == outcome["counts"]
@@ -64,9 +66,9 @@ def test_many_seeds_run_in_parallel_and_agree_with_single_runs() -> None:
 
 
 def test_many_seeds_name_the_failing_ones() -> None:
-    result = run("--crashes 6 --cuts 4 --seeds 3")
+    result = run("--order best-effort --crashes 6 --cuts 4 --seeds 3")
     assert result.exit_code == 1
-    assert "gapless simulate --crashes 6 --cuts 4 --seed" in result.stdout
+    assert "gapless simulate --order best-effort --crashes 6 --cuts 4 --seed" in result.stdout
 
 
 @pytest.mark.parametrize(

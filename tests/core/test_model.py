@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapless.core.messages import Joined, Message
@@ -12,6 +12,7 @@ names = st.text(min_size=1, max_size=4)
 cuts = st.dictionaries(st.sampled_from("pqrs"), st.integers(0, 9))
 
 
+@settings(deadline=None)
 @given(names, names)
 def test_a_link_has_no_direction(a: str, b: str) -> None:
     if a == b:
@@ -21,6 +22,7 @@ def test_a_link_has_no_direction(a: str, b: str) -> None:
         assert link(a, b) == link(b, a) == tuple(sorted((a, b)))
 
 
+@settings(deadline=None)
 @given(names, names)
 def test_a_join_announces_the_link_of_the_topology(a: str, b: str) -> None:
     if a != b:
@@ -33,6 +35,7 @@ def test_an_unnamed_source_is_promised_from_the_beginning() -> None:
     assert cut.promises("q", 0)
 
 
+@settings(deadline=None)
 @given(cuts, cuts, st.sampled_from("pqrs"), st.integers(0, 10))
 def test_a_raised_cut_promises_what_both_promise(
     ours: dict[str, int], theirs: dict[str, int], source: str, position: int

@@ -46,6 +46,7 @@ from gapless.core.effects import (
     Live,
     Persist,
     Receipt,
+    Reset,
     Send,
 )
 from gapless.core.events import ConnectFailed, Input, SessionDown, SessionUp, SuspectRequested
@@ -208,11 +209,16 @@ class Scenario:
                     self.note(me, f"dials {peer}")
                 case Disconnect(peer=peer, reason=reason):
                     self.note(me, f"closes the session with {peer}: {reason}")
-                case Deliver(subscription=subscription, event=event):
-                    self.note(me, f"gets {writing.event(event)} for {subscription}")
+                case Deliver(subscription=subscription, event=event, best_effort=marked):
+                    mark = ", best effort" if marked else ""
+                    self.note(me, f"gets {writing.event(event)} for {subscription}{mark}")
                 case Live(subscription=subscription, start=cut, unreachable=unreachable):
-                    excepted = f", unreachable {' '.join(unreachable)}" if unreachable else ""
+                    runs = " ".join("-".join(each.nodes) for each in unreachable)
+                    excepted = f", unreachable {runs}" if runs else ""
                     self.note(me, f"{subscription} is live from {cut.first or 'the first event'}{excepted}")
+                case Reset(subscription=subscription, publishers=publishers, start=cut):
+                    whose = " ".join(publishers) or "all publishers"
+                    self.note(me, f"{subscription} begins anew for {whose} from {cut.first or 'now on'}")
                 case Receipt(publisher=publisher, sequence=sequence):
                     self.note(me, f"has the receipt of {publisher}#{sequence}")
                 case Persist():

@@ -1,10 +1,9 @@
 """One simulated run: a tree, clients, faults, and the verdict of the checkers.
 
 Two phases. In the **safety** phase clients work while brokers crash and links break, and nothing wrong may
-happen. Then everything is healed, and in the **liveness** phase all that was promised must arrive. The checkers
-judge by the trace alone. A protocol is judged by what its topic promises; best effort promises nothing and
-is judged by the promise of publisher order, to show that the checkers notice.
-"""
+happen. Then everything is healed, and in the **liveness** phase all that was promised must arrive. The
+checkers judge by the trace alone. A protocol is judged by what its topic promises; best effort promises
+nothing and is judged by the promise of publisher order, to show that the checkers notice."""
 
 from __future__ import annotations
 
@@ -137,7 +136,7 @@ def _duration(options: Options) -> Micros:
 
 def judge(world: World, options: Options, faults: int) -> Outcome:
     """The verdict of the checkers on a finished run."""
-    promise = OrderName.PUBLISHER if options.order is OrderName.BEST_EFFORT else options.order
+    promise = OrderName.PUBLISHER if options.order == OrderName.BEST_EFFORT else options.order
     violations = check(world.trace, promise=promise, healed=True, durable=options.repositories > 0)
     return Outcome(
         seed=world.seed,

@@ -3,7 +3,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gapless.core.model import Link, link
@@ -28,6 +28,7 @@ def known(links: list[Link], delta: int, me: str = "n0") -> tuple[Topology, Tree
     return topology, tree_of(links)
 
 
+@settings(deadline=None)
 @given(trees(), deltas)
 def test_the_neighbourhood_is_equation_1_in_whatever_order_links_come(links: list[Link], delta: int) -> None:
     topology, tree = known(links, delta)
@@ -38,6 +39,7 @@ def test_the_neighbourhood_is_equation_1_in_whatever_order_links_come(links: lis
     assert one_by_one.links() == topology.links()
 
 
+@settings(deadline=None)
 @given(trees(), deltas)
 def test_all_answers_agree_with_a_search_of_the_whole_tree(links: list[Link], delta: int) -> None:
     topology, tree = known(links, delta)
@@ -54,6 +56,7 @@ def test_all_answers_agree_with_a_search_of_the_whole_tree(links: list[Link], de
     assert "elsewhere" not in topology
 
 
+@settings(deadline=None)
 @given(trees(), deltas, st.integers(0, 24), deltas)
 def test_what_a_node_tells_another_is_within_both_views(
     links: list[Link], delta: int, other: int, radius: int
@@ -69,6 +72,7 @@ def test_what_a_node_tells_another_is_within_both_views(
         assert topology.ball(centre, radius) == {node: len(path) - 1 for node, path in near.items()}
 
 
+@settings(deadline=None)
 @given(trees(), deltas, st.randoms(use_true_random=False))
 def test_removing_a_link_forgets_all_behind_it(links: list[Link], delta: int, rng: Random) -> None:
     topology, tree = known(links, delta)

@@ -11,13 +11,14 @@ The duties of the node that calls an order:
 - ``frontier_changed`` comes before anything that happened later, so an order can repeat what is unconfirmed
   before it sends anything new (X-P0-22);
 - a message is handed to exactly one order, the one that named its class in ``messages``;
-- ``flush`` ends every batch that concerned the order: confirmations of a batch become ranges, events one message a peer.
+- ``flush`` ends every batch that concerned the order: confirmations of a batch become ranges, events one
+  message a peer.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, ClassVar
 

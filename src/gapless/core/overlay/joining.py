@@ -11,7 +11,9 @@ instead; a node that nobody can reach learns the link from its neighbours when i
 begins with the links that the other end should know). Where we differ from X-D3-15: a node that failed in
 phase 1 starts again and may choose another join point, but an ATTACHED node stays with its join point, since
 some nodes may hold the link as valid already; if M is down, the wave goes round it like any message.
-A marked link whose wave does not complete is dropped after a time.
+A marked link whose wave does not complete is dropped after a time, or at once when the joining node is
+announced elsewhere. A join point that restarts forgets the joins that had only begun at it; a node that is
+announced to somebody who does not know it is told what it missed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Partitions: runs of brokers that cannot be reached, with an identity and a table of the known ones (000, III).
+"""Partitions: runs of brokers that cannot be reached, with ids and a table of the known ones (000, III).
 
 The broker whose session failed is the *detector*. Each broker that it meets as down on its walk makes a
-partition: the run of down brokers from the detector's neighbour to that one, numbered by the detector. It is an
-*island* while an active session leads behind its last broker, and a *barrier* when none does; a run of δ+1
-is a barrier by its length, since no walk goes farther. The table of a broker has its own partitions and those
-that detectors within 2δ told it of.
-"""
+partition: the run of down brokers from the detector's neighbour to that one, numbered by the detector. It
+is an *island* while an active session leads behind its last broker, and a *barrier* when none does; a run
+of δ+1 is a barrier by its length, since no walk goes farther. The table of a broker has its own partitions
+and those that detectors within 2δ told it of."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Custody: publications that were taken over and not yet confirmed by all their targets.
 
-A publication is kept, with the targets it must reach, until each has it (000, V; 003, algorithm 1). A target is
-the client of a matching subscription, or, far from it, the last known node on the way there. Each is assigned
-to the nearest established node on its path. What is decided when a publication is taken over (targets,
-exclusions, epoch) stays as it was first decided: deciding anew would let some events of a stream through and
-others not.
+A publication is kept, with the targets it must reach, until each has it (000, V; 003, algorithm 1). A
+target is the client of a matching subscription, or, far from it, the last known node on the way there. Each
+is assigned to the nearest established node on its path. What is decided when a publication is taken over
+(targets, exclusions, epoch) stays as it was first decided: deciding anew would let some events of a stream
+through and others not.
 
 A publisher's events come in *generations*: each time its home session changes it repeats all that is not
 confirmed, in a new generation, which is a stream of its own. Where two generations meet, the older one

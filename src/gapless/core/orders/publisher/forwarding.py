@@ -1,8 +1,8 @@
-"""Forwarding publications: take over, match with evidence, route, confirm, resend (000, V and VI; 003, 4.8 and 5).
+"""Forwarding publications: take over, match with evidence, route, confirm, resend (000, V; 003, 4.8, 5).
 
 1. *Duplicate?* By the sequence vector; what is still in custody only gains a sender.
 2. *Match with evidence.* A subscription that the sender did not know when it handled the publication is
-   excluded, here and further on: nobody may deliver what a forwarder on the way could not have been complete for.
+   excluded, here and further on: nobody may deliver what some forwarder on the way may have lacked.
 3. *Route.* One copy for each next hop, never back in the direction it came from (X-P0-21).
 4. *Confirm* to all senders when every target has it.
 5. *Resend first.* Whenever a next hop changes, nearer or farther, what is unconfirmed goes over the new

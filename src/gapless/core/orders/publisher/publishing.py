@@ -1,10 +1,10 @@
 """A client's publishers: number, retain, send home, repeat.
 
-All events go to one home session: that with the client's broker, else with the nearest that stands in for it.
-Each time the home session changes a new *generation* begins: everything that is not confirmed is sent again, in
-order, then new events. Only confirmations of the present generation count, and what is retained loses only
-its confirmed beginning, never an event in the middle: the next home may know subscriptions that the last
-one did not, and must get all of what they may have missed, or nothing.
+All events go to one home session: that with the client's broker, else with the nearest that stands in for
+it. Each time the home session changes a new *generation* begins: everything that is not confirmed is sent
+again, in order, then new events. Only confirmations of the present generation count, and what is retained
+loses only its confirmed beginning, never an event in the middle: the next home may know subscriptions that
+the last one did not, and must get all of what they may have missed, or nothing.
 
 What is retained is durable at the client, so its name makes a publisher exactly once over restarts too.
 """

@@ -8,9 +8,8 @@ broker that could be reached is delivered, once and in order, whatever generatio
   taken events of it without knowing the subscription.
 - Never delivered: what the cut says a broker took unaware, and what some forwarder was not aware for.
 
-When the network has lost the subscription (all brokers that knew it crashed, or it gave a silent client up), the
-client subscribes anew under the same name, and the application is told by a ``Reset``.
-"""
+When the network has lost the subscription (all brokers that knew it crashed, or it gave a silent client
+up), the client subscribes anew under the same name, and the application is told by a ``Reset``."""
 
 from __future__ import annotations
 
