@@ -6,7 +6,7 @@ The answers here come from breadth-first searches over the whole tree. They use 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
@@ -14,9 +14,13 @@ from typing import Any
 
 from gapless.core.effects import Send
 from gapless.core.events import ConnectFailed, Input, MessageReceived, SessionDown
-from gapless.core.messages import Message
-from gapless.core.model import SECOND, Identity, Link, Micros, NodeId, link
+from gapless.core.messages import Message, Publications
+from gapless.core.messages.publisher import Publication
+from gapless.core.model import SECOND, Identity, Link, Micros, NodeId, OrderName, Topic, link
+from gapless.core.orders.publisher import PublisherBroker
 from gapless.core.overlay.joining import JoinState
+from gapless.simulation import trace
+from gapless.simulation.checkers import check
 from gapless.simulation.network import Connection, Dial, Latency, Network
 from gapless.simulation.world import World
 
@@ -313,3 +317,109 @@ class Wire:
     def run_for(self, span: Micros) -> None:
         """Let some time pass."""
         self.clock.run_for(span)
+
+
+# -- publisher order ---------------------------------------------------------------------------------------
+
+TOPIC = "t"
+"""A topic of publisher order."""
+
+LOOSE = "loose"
+"""A topic that promises nothing."""
+
+TOPICS = {TOPIC: Topic(TOPIC), LOOSE: Topic(LOOSE, OrderName.BEST_EFFORT)}
+
+
+def start_network(
+    links: list[Link], clients: Mapping[NodeId, NodeId], *, delta: int = 1, seed: int = 0, **world: Any
+) -> World:
+    """A running tree of brokers with clients at their home brokers."""
+    made = start_tree(links, delta=delta, seed=seed, topics=TOPICS, **world)
+    for client, home in clients.items():
+        made.add_client(client, home)
+    made.run_for(SECOND)
+    return made
+
+
+def publisher_order(world: World, name: NodeId) -> PublisherBroker:
+    """The forwarding side of publisher order at a running broker."""
+    order = world.broker(name).orders[OrderName.PUBLISHER]
+    assert isinstance(order, PublisherBroker)
+    return order
+
+
+def lives(world: World, subscription: str) -> list[trace.Live]:
+    """When, and with what promise, the subscription was live."""
+    return [
+        each for each in world.trace if isinstance(each, trace.Live) and each.subscription == subscription
+    ]
+
+
+def subscribe_all(world: World, selectors: Mapping[NodeId, str], topic: str = TOPIC) -> None:
+    """Have clients subscribe, each under its own name, and wait until all are live."""
+    for client, selector in selectors.items():
+        world.subscribe(client, client, topic, selector)
+    world.run_until(lambda: all(lives(world, client) for client in selectors))
+
+
+def publish_all(
+    world: World, client: NodeId, count: int, *, every: Micros = 0, topic: str = TOPIC, **attributes: Any
+) -> None:
+    """Have a client publish events from now on, numbered by the attribute ``n``."""
+    for n in range(count):
+        world.at(
+            world.now + n * every,
+            lambda n: world.publish(client, client, topic, {**attributes, "n": n}),
+            n,
+        )
+    if every == 0:
+        world.run_for(0)
+
+
+def delivered(world: World, subscription: str, publisher: NodeId | None = None) -> list[int]:
+    """The sequences that were delivered to a subscription, in order."""
+    return [
+        each.sequence
+        for each in world.trace
+        if isinstance(each, trace.Deliver)
+        and each.subscription == subscription
+        and publisher in (None, each.publisher)
+    ]
+
+
+def confirmed(world: World, publisher: NodeId) -> list[int]:
+    """The sequences that were confirmed to their publisher."""
+    return [
+        each.sequence
+        for each in world.trace
+        if isinstance(each, trace.Confirm) and each.publisher == publisher
+    ]
+
+
+def copies(sent: Messages) -> list[tuple[NodeId, NodeId, Publication]]:
+    """The single publications that were sent, in order."""
+    return [
+        (source, target, publication)
+        for source, target, message in sent.of(Publications)
+        for publication in message.batch
+    ]
+
+
+def in_custody(world: World) -> dict[NodeId, int]:
+    """How many publications each running broker answers for, where there are any."""
+    counts = {name: len(publisher_order(world, name).forwarding.custody) for name in live(world)}
+    return {name: count for name, count in counts.items() if count}
+
+
+def assert_promises(world: World) -> None:
+    """All is repaired: it comes to rest, nothing is left in custody, and every promise was kept."""
+    assert world.settle()
+    assert in_custody(world) == {}
+    report = check(world.trace, promise=OrderName.PUBLISHER, healed=True)
+    assert report.ok, "\n".join(map(str, report))
+
+
+def level_2(tree: Tree, node: NodeId, home: NodeId, client: NodeId, reach: int) -> NodeId:
+    """003, section 4.3: the client if it is near, else the node at that distance on the way to it."""
+    path = (*paths_from(tree, node, len(tree))[home], client)
+    return path[min(reach, len(path) - 1)]

@@ -1,0 +1,376 @@
+"""Deliberate faults in publisher order, one rule each: what the checkers must notice.
+
+Each mutant replaces one method of the protocol by a version that ignores a rule of
+``docs/publisher-order.md`` and is otherwise the original. A simulation in which a mutant works as well as
+the protocol shows nothing about the rule, so each is pinned to a run, or a scenario, that catches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import msgspec
+import pytest
+
+from gapless.core.messages.publisher import Acknowledgement, Confirmation, Publication
+from gapless.core.model import Micros, NodeId, Partition
+from gapless.core.orders.publisher.broker import PublisherBroker
+from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, source_of
+from gapless.core.orders.publisher.forwarding import Forwarding
+from gapless.core.orders.publisher.log import Entry, PeerLog
+from gapless.core.orders.publisher.publishing import Publishing
+from gapless.core.orders.publisher.subscribing import Own, Subscribing
+from gapless.core.orders.publisher.subscriptions import Sides, Subscriptions
+from gapless.core.orders.publisher.vectors import Vector, Vectors
+
+Original: TypeAlias = Callable[..., Any]
+"""The method that a mutant replaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A protocol with one fault."""
+
+    name: str
+    owner: Any
+    method: str
+    faulty: Callable[..., Any]
+
+    def install(self, patch: pytest.MonkeyPatch) -> None:
+        """Break the protocol until the patch is undone."""
+        original = getattr(self.owner, self.method)
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return self.faulty(original, *args, **kwargs)
+
+        patch.setattr(self.owner, self.method, method)
+
+
+MUTANTS: dict[str, Mutant] = {}
+
+
+def breaks(owner: Any, method: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The decorated function takes the place of the method; its first argument is the original."""
+
+    def register(faulty: Callable[..., Any]) -> Callable[..., Any]:
+        name = faulty.__name__.strip("_").replace("_", "-")
+        MUTANTS[name] = Mutant(name, owner, method, faulty)
+        return faulty
+
+    return register
+
+
+@contextmanager
+def broken(name: str) -> Iterator[None]:
+    """The protocol with the fault of that name."""
+    with pytest.MonkeyPatch.context() as patch:
+        MUTANTS[name].install(patch)
+        yield
+
+
+# -- the log (rules 1 to 3) --------------------------------------------------------------------------------
+
+
+@breaks(PublisherBroker, "flush")
+def publications_before_log(original: Original, self: PublisherBroker, now: Micros) -> None:
+    """Rule 2: what was waiting for a session leaves ahead of the log."""
+    self._outbox.flush()
+    original(self, now)
+
+
+@breaks(Subscriptions, "stream")
+def log_on_active_sessions_only(original: Original, self: Subscriptions) -> None:
+    """Rule 2: a session that nobody is routed over now is told nothing."""
+    active = set(self._overlay.frontier.active) | set(self._overlay.leaves())
+    everybody = self._peers
+    self._peers = {peer: peer_log for peer, peer_log in everybody.items() if peer in active}
+    original(self)
+    self._peers = everybody
+
+
+@breaks(Subscriptions, "_confirm")
+def confirm_without_the_others(
+    original: Original,
+    self: Subscriptions,
+    entry: Entry,
+    sides: Sides,
+    outgoing: dict[NodeId, list[Confirmation]],
+) -> None:
+    """Rule 3: a broker confirms before its other sides did."""
+    original(self, entry, replace(sides, others=[]), outgoing)
+
+
+@breaks(Subscriptions, "_confirm")
+def untried_counts_as_reached(
+    original: Original,
+    self: Subscriptions,
+    entry: Entry,
+    sides: Sides,
+    outgoing: dict[NodeId, list[Confirmation]],
+) -> None:
+    """Rule 3: a restarted broker confirms before it has tried its neighbours."""
+    original(self, entry, replace(sides, all_tried=True), outgoing)
+
+
+@breaks(Subscriptions, "_confirm")
+def partitions_not_reported(
+    original: Original,
+    self: Subscriptions,
+    entry: Entry,
+    sides: Sides,
+    outgoing: dict[NodeId, list[Confirmation]],
+) -> None:
+    """Rule 3: nobody is told which brokers could not be reached."""
+    original(self, entry, replace(sides, partitions=[]), outgoing)
+
+
+# -- being live (rule 4) -----------------------------------------------------------------------------------
+
+
+@breaks(Subscribing, "_is_too_early")
+def deliver_before_live(original: Original, self: Subscribing, own: Own, publication: Publication) -> bool:
+    """Rule 4: events are delivered before all sides have confirmed."""
+    return own.live and bool(original(self, own, publication))
+
+
+@breaks(Subscribing, "_is_too_early")
+def flow_begins_unreached(original: Original, self: Subscribing, own: Own, publication: Publication) -> bool:
+    """Rule 4: the flow of a publisher begins although its broker was not reached."""
+    return not own.live
+
+
+@breaks(Subscribing, "on_confirmed")
+def no_cut(
+    original: Original, self: Subscribing, peer: NodeId, confirmations: tuple[Confirmation, ...]
+) -> None:
+    """Rule 3: what some broker took unaware is not left out."""
+    original(self, peer, [msgspec.structs.replace(each, cut={}, present=()) for each in confirmations])
+
+
+# -- duplicates (rule 5) -----------------------------------------------------------------------------------
+
+
+@breaks(Vectors, "__init__")
+def numbers_used_again(original: Original, self: Vectors, me: NodeId, incarnation: int, delta: int) -> None:
+    """Rule 5: a restarted broker counts from 1 again, as if it were the same."""
+    original(self, me, 1, delta)
+
+
+@breaks(Subscribing, "_is_due")
+def no_duplicate_check_at_the_client(
+    original: Original, self: Subscribing, unique: str, own: Own, *arrival: Any
+) -> bool:
+    """Rule 10: a new generation repeats what was delivered."""
+    last, own.last = own.last, {}
+    due = bool(original(self, unique, own, *arrival))
+    own.last = last
+    return due
+
+
+@breaks(Subscribing, "receive")
+def no_generations_at_the_client(
+    original: Original, self: Subscribing, peer: NodeId, publication: Publication
+) -> None:
+    """Rule 10: a client takes events of a generation that it has left behind."""
+    self._highest.clear()
+    original(self, peer, publication)
+
+
+# -- matching and routing (rules 6 to 8) -------------------------------------------------------------------
+
+
+@breaks(PeerLog, "knew")
+def no_evidence(original: Original, self: PeerLog, subscription: str, epoch: int) -> bool:
+    """Rule 6: what a forwarder was not aware for is delivered nevertheless."""
+    return True
+
+
+@breaks(Forwarding, "_take_over")
+def no_direction(
+    original: Original, self: Forwarding, peer: NodeId, stream: Stream, publication: Publication
+) -> None:
+    """Rule 7: events go back where they came from."""
+    with pytest.MonkeyPatch.context() as patch:
+        if self._overlay.direction(peer) is not None:
+            patch.setattr(self._overlay, "direction", lambda _: "nowhere")
+        original(self, peer, stream, publication)
+
+
+@breaks(Forwarding, "_take_over")
+def client_in_the_direction_of_its_broker(
+    original: Original, self: Forwarding, peer: NodeId, stream: Stream, publication: Publication
+) -> None:
+    """Rule 7: what a client publishes elsewhere counts as coming from its own broker."""
+    home = self._overlay.sessions.up[peer].identity.home
+    with pytest.MonkeyPatch.context() as patch:
+        if home is not None and home != self._overlay.me:
+            towards = self._overlay.direction(home)
+            patch.setattr(self._overlay, "direction", lambda _: towards)
+            patch.setattr(self, "_peers", {**self._peers, peer: _Omniscient()})
+        original(self, peer, stream, publication)
+
+
+class _Omniscient(PeerLog):
+    """A peer that knew everything, as a publisher's client is taken to."""
+
+    def knew_all(self, epoch: int) -> bool:
+        return True
+
+
+@breaks(Forwarding, "_take_over")
+def confirm_on_take_over(
+    original: Original, self: Forwarding, peer: NodeId, stream: Stream, publication: Publication
+) -> None:
+    """Rule 7: the sender may forget an event before its targets have it."""
+    original(self, peer, stream, publication)
+    self._outbox.acknowledge(peer, publication)
+
+
+@breaks(Forwarding, "resend")
+def no_resend(original: Original, self: Forwarding) -> None:
+    """Rule 8: what was lost with a session is not sent again."""
+
+
+@breaks(Forwarding, "resend")
+def no_resend_to_a_nearer_node(original: Original, self: Forwarding) -> None:
+    """Rule 8: what is under way to a far node stays so when a nearer one is back."""
+    kept = {id(held): dict(held.waiting) for held in self.custody.in_order()}
+    for held in self.custody.in_order():
+        held.waiting = {hop: targets for hop, targets in held.waiting.items() if hop is None}
+    original(self)
+    for held in self.custody.in_order():
+        for hop, targets in kept[id(held)].items():
+            if hop is not None:
+                held.waiting.setdefault(hop, {}).update(targets)
+
+
+@breaks(Custody, "in_order")
+def resend_in_reverse_order(original: Original, self: Custody) -> Iterator[Held]:
+    """Rule 8: the newest is sent again first."""
+    return iter(list(original(self))[::-1])
+
+
+@breaks(Forwarding, "resend")
+def match_again_on_resend(original: Original, self: Forwarding) -> None:
+    """Rule 8: what is sent again goes to those too who have subscribed since."""
+    for held in self.custody.in_order():
+        directions = {self._overlay.direction(sender) for sender in held.senders}
+        waiting = {target for targets in held.waiting.values() for target in targets}
+        for subscription in self._log.matching(held.publication.event):
+            entry = self._log[subscription]
+            if entry.target not in waiting and not directions.intersection(entry.body.path[-1:]):
+                held.waiting.setdefault(None, {})[entry.target] = entry.body.path
+        held.publication = msgspec.structs.replace(held.publication, epoch=self._log.length)
+    original(self)
+
+
+# -- beyond δ (rule 9) -------------------------------------------------------------------------------------
+
+
+@breaks(Vectors, "is_legitimate")
+def no_legitimacy(original: Original, self: Vectors, vector: Vector) -> bool:
+    """Rule 9: copies go on, unmarked, whatever they have bypassed."""
+    return True
+
+
+@breaks(Forwarding, "_tags")
+def no_tags(
+    original: Original, self: Forwarding, peer: NodeId, publication: Publication
+) -> tuple[Partition, ...]:
+    """Rule 4: what comes out of a partition does not say so."""
+    return ()
+
+
+# -- publishers (rule 10) ----------------------------------------------------------------------------------
+
+
+@breaks(Publishing, "go_home")
+def no_generations(original: Original, self: Publishing, home: NodeId | None, *, old_is_up: bool) -> None:
+    """Rule 10: a new home session goes on with the generation of the old one."""
+    if home is not None:
+        self._generation -= 1
+    original(self, home, old_is_up=old_is_up)
+
+
+@breaks(Publishing, "go_home")
+def nothing_repeated_at_a_new_home(
+    original: Original, self: Publishing, home: NodeId | None, *, old_is_up: bool
+) -> None:
+    """Rule 10: a new home session gets new events only."""
+    retained, self.retained = self.retained, {}
+    original(self, home, old_is_up=old_is_up)
+    self.retained = retained
+
+
+@breaks(Publishing, "go_home")
+def old_confirmations_count(
+    original: Original, self: Publishing, home: NodeId | None, *, old_is_up: bool
+) -> None:
+    """Rule 10: what an older generation confirmed is dropped when it becomes the beginning."""
+    confirmed = {source: set(each.confirmed) for source, each in self.retained.items()}
+    original(self, home, old_is_up=old_is_up)
+    for source, each in self.retained.items():
+        each.confirmed |= confirmed[source]
+
+
+@breaks(Publishing, "acknowledged")
+def retain_with_holes(original: Original, self: Publishing, peer: NodeId, ack: Acknowledgement) -> None:
+    """Rule 10: what is confirmed in the middle is not retained."""
+    original(self, peer, ack)
+    for retained in self.retained.values():
+        for sequence in retained.confirmed:
+            retained.events.pop(sequence, None)
+
+
+@breaks(Forwarding, "receive")
+def old_generations_are_confirmed(
+    original: Original, self: Forwarding, peer: NodeId, publication: Publication
+) -> None:
+    """Rule 10: the part of an older generation that meets a newer one vanishes, the rest does not."""
+    stream = self.custody.streams.get(source_of(publication.event))
+    if stream is not None and stream.generation > publication.generation:
+        self._outbox.acknowledge(peer, publication)
+    else:
+        original(self, peer, publication)
+
+
+@breaks(Forwarding, "supersede")
+def old_generations_vanish_silently(
+    original: Original, self: Forwarding, source: Source, generation: int
+) -> None:
+    """Rule 10: nobody tells the senders of an older generation that it was dropped."""
+    stream = self.custody.streams.get(source)
+    if stream is not None:
+        for held in stream.held.values():
+            held.senders.clear()
+    original(self, source, generation)
+
+
+# -- recovery (rule 11) ------------------------------------------------------------------------------------
+
+
+@breaks(PublisherBroker, "_maybe_admit")
+def admit_at_once(original: Original, self: PublisherBroker, leaf: NodeId) -> None:
+    """Rule 11: a broker takes events before it knows the subscriptions."""
+    for publication in self._waiting.pop(leaf):
+        self.forwarding.enter(leaf, publication)
+
+
+@breaks(PublisherBroker, "_maybe_admit")
+def admit_whoever_moved(original: Original, self: PublisherBroker, leaf: NodeId) -> None:
+    """Rule 11: a client that has published elsewhere is taken like any other."""
+    attached = self._attached[leaf]
+    self._attached[leaf] = msgspec.structs.replace(attached, moved=False)
+    original(self, leaf)
+    self._attached[leaf] = attached
+
+
+@breaks(Subscriptions, "tell_synced")
+def synced_at_once(original: Original, self: Subscriptions) -> None:
+    """Rule 11: a broker says that it knows everything before it does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Subscriptions, "is_settled", lambda *_, **__: True)
+        original(self)
