@@ -12,17 +12,19 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from gapless.core.effects import Send
+from gapless.core.broker import Broker
+from gapless.core.effects import Record, Send
 from gapless.core.events import ConnectFailed, Input, MessageReceived, SessionDown
+from gapless.core.leaf import Leaf
 from gapless.core.messages import Message, Publications
 from gapless.core.messages.publisher import Publication
-from gapless.core.model import SECOND, Identity, Link, Micros, NodeId, OrderName, Topic, link
-from gapless.core.orders.publisher import PublisherBroker
+from gapless.core.model import SECOND, Identity, Link, Micros, NodeId, OrderName, SubscriptionId, Topic, link
+from gapless.core.orders.publisher import PublisherBroker, PublisherLeaf
 from gapless.core.overlay.joining import JoinState
 from gapless.simulation import trace
 from gapless.simulation.checkers import check
 from gapless.simulation.network import Connection, Dial, Latency, Network
-from gapless.simulation.world import World
+from gapless.simulation.world import SimulatedHost, World
 
 Tree = dict[NodeId, list[NodeId]]
 """A whole primary tree: each node with its neighbours."""
@@ -423,3 +425,228 @@ def level_2(tree: Tree, node: NodeId, home: NodeId, client: NodeId, reach: int) 
     """003, section 4.3: the client if it is near, else the node at that distance on the way to it."""
     path = (*paths_from(tree, node, len(tree))[home], client)
     return path[min(reach, len(path) - 1)]
+
+
+# -- what the nodes of publisher order handle ---------------------------------------------------------------
+
+
+class SteadyLatency(Latency):
+    """Every message takes exactly as long as is typical."""
+
+    def draw(self, rng: Random) -> Micros:
+        """No chance."""
+        return self.typical
+
+
+def publisher_leaf(world: World, name: NodeId) -> PublisherLeaf:
+    """The application's side of publisher order at a running client."""
+    node = world.hosts[name].node
+    assert node is not None
+    order = node.orders[OrderName.PUBLISHER]
+    assert isinstance(order, PublisherLeaf)
+    return order
+
+
+def known_at(world: World, name: NodeId) -> list[SubscriptionId]:
+    """The subscriptions that a broker knows, by their ids on the wire, in the order of its log."""
+    return publisher_order(world, name).log.subscriptions()
+
+
+def got(world: World, subscription: str) -> list[tuple[str, int]]:
+    """What was delivered for a subscription: publisher and sequence, in order."""
+    return [
+        (each.publisher, each.sequence)
+        for each in world.trace
+        if isinstance(each, trace.Deliver) and each.subscription == subscription
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Handling:
+    """One copy of a publication, as a node handled it."""
+
+    moment: Micros
+    node: NodeId
+    incarnation: int
+    peer: NodeId
+    publication: Publication
+    known: frozenset[SubscriptionId]
+    """The subscriptions that the node knew when it handled the copy; of a client: for which it delivered."""
+    in_custody: bool
+    """Whether the broker answered for it already."""
+    is_duplicate: bool
+    """Whether the sequence vector says that it is a copy."""
+
+    @property
+    def event(self) -> tuple[str, int, int]:
+        """The event, with the generation of its stream."""
+        return self.publication.event.publisher, self.publication.event.sequence, self.publication.generation
+
+
+class Handlings:
+    """Writes down every copy that brokers and clients handle, in order, over all their incarnations."""
+
+    def __init__(self, world: World) -> None:
+        self.all: list[Handling] = []
+        self._world = world
+        for name, host in world.hosts.items():
+            self._observe(name, host.node)
+            self._observe_restarts(name, host)
+
+    def _observe_restarts(self, name: NodeId, host: SimulatedHost) -> None:
+        make = host.make
+
+        def make_observed(records: list[Record]) -> Broker | Leaf:
+            node = make(records)
+            self._observe(name, node)
+            return node
+
+        host.make = make_observed
+
+    def _observe(self, name: NodeId, node: Broker | Leaf | None) -> None:
+        assert node is not None
+        order: Any = node.orders[OrderName.PUBLISHER]  # methods of it are replaced
+        if name not in self._world.homes:
+            order.forwarding.enter = self._at_broker(name, order, order.forwarding.enter)
+            order.forwarding.receive = self._at_broker(name, order, order.forwarding.receive)
+        else:
+            order.subscribing.receive = self._at_client(name, order, order.subscribing.receive)
+
+    def _at_broker(
+        self, name: NodeId, order: PublisherBroker, handle: Callable[[NodeId, Publication], None]
+    ) -> Callable[[NodeId, Publication], None]:
+        incarnation, forwarding = order.overlay.identity.incarnation, order.forwarding
+
+        def observed(peer: NodeId, copy: Publication) -> None:
+            known = frozenset(order.log.subscriptions())
+            stream = forwarding.custody.streams.get((copy.event.topic, copy.event.publisher))
+            held = (
+                stream is not None
+                and stream.generation == copy.generation
+                and copy.event.sequence in stream.held
+            )
+            duplicate = forwarding.vectors.is_duplicate(copy.vector)
+            now = self._world.now
+            self.all.append(Handling(now, name, incarnation, peer, copy, known, held, duplicate))
+            handle(peer, copy)
+
+        return observed
+
+    def _at_client(
+        self, name: NodeId, order: PublisherLeaf, handle: Callable[[NodeId, Publication], None]
+    ) -> Callable[[NodeId, Publication], None]:
+        incarnation, own = order.overlay.identity.incarnation, order.subscribing.own
+
+        def observed(peer: NodeId, copy: Publication) -> None:
+            publisher, sequence = copy.event.publisher, copy.event.sequence
+            before = {unique: each.last.get(publisher, 0) for unique, each in own.items()}
+            handle(peer, copy)
+            delivered = frozenset(
+                unique
+                for unique, each in own.items()
+                if before.get(unique, 0) < each.last.get(publisher, 0) == sequence
+            )
+            now = self._world.now
+            self.all.append(Handling(now, name, incarnation, peer, copy, delivered, False, False))
+
+        return observed
+
+    def of(self, node: NodeId) -> list[Handling]:
+        """What one node handled."""
+        return [each for each in self.all if each.node == node]
+
+    def assert_all_were_aware(self) -> int:
+        """Whoever forwarded a delivered copy knew the subscription before (000, V); returns how often.
+
+        The way of a delivered copy is followed back from its client: what a broker sends on is decided when
+        it handles the first copy.
+        """
+        first: dict[tuple[NodeId, int, tuple[str, int, int]], Handling] = {}
+        latest: dict[NodeId, int] = {}
+        checked = 0
+        for each in self.all:
+            if each.node not in self._world.homes:
+                latest[each.node] = max(each.incarnation, latest.get(each.node, 0))
+                first.setdefault((each.node, each.incarnation, each.event), each)
+                continue
+            for subscription in each.known:
+                hop, clients = each, {each.node}
+                while hop.peer not in self._world.homes:
+                    hop = first[hop.peer, latest[hop.peer], each.event]
+                    assert subscription in hop.known, (subscription, hop)
+                    assert hop.node not in clients, "a copy does not come back"
+                    clients.add(hop.node)
+                    checked += 1
+        return checked
+
+
+# -- publisher order ---------------------------------------------------------------------------------------
+
+
+def publisher_topics(beyond_delta: BeyondDelta = BeyondDelta.HOLD) -> dict[str, Topic]:
+    """One topic ``t`` of publisher order."""
+    return {"t": Topic("t", OrderName.PUBLISHER, beyond_delta)}
+
+
+def with_p_and_s(world: World, publisher_at: NodeId, subscriber_at: NodeId) -> World:
+    """A publisher ``p`` and a subscriber ``s`` whose subscription ``s`` wants everything and is live."""
+    world.add_client("p", publisher_at)
+    world.add_client("s", subscriber_at)
+    world.run_for(SECOND)
+    world.subscribe("s", "s", "t", "")
+    world.run_for(SECOND)
+    return world
+
+
+def publish(world: World, count: int = 1, client: NodeId = "p") -> None:
+    """Events of the publisher that is named like its client, 10 ms apart."""
+    for _ in range(count):
+        world.publish(client, client, "t", {})
+        world.run_for(10 * MILLISECOND)
+
+
+def deliveries(world: World, subscription: str = "s", *, publisher: str | None = "p") -> list[int]:
+    """The sequences that a subscription was given of a publisher, in order."""
+    return [
+        each.sequence
+        for each in world.trace
+        if isinstance(each, trace.Deliver)
+        and each.subscription == subscription
+        and publisher in (None, each.publisher)
+    ]
+
+
+def receipts(world: World, publisher: str = "p") -> list[int]:
+    """The sequences that a publisher has the receipt of."""
+    return [
+        each.sequence
+        for each in world.trace
+        if isinstance(each, trace.Confirm) and each.publisher == publisher
+    ]
+
+
+def publisher_order(world: World, name: NodeId) -> PublisherBroker:
+    """The forwarding side of publisher order at a running broker."""
+    order = world.broker(name).orders[OrderName.PUBLISHER]
+    assert isinstance(order, PublisherBroker)
+    return order
+
+
+def held_at(world: World, name: NodeId) -> dict[NodeId, list[int]]:
+    """What a broker holds because a copy would not be legitimate: the sequences by peer."""
+    return {
+        peer: [each.publication.event.sequence for each in waiting]
+        for peer, waiting in publisher_order(world, name).forwarding._blocked.items()
+    }
+
+
+def publications(sent: Messages) -> list[tuple[NodeId, NodeId, Publication]]:
+    """The single publications that a tap has seen: source, target, publication."""
+    return [
+        (source, target, each) for source, target, message in sent.of(Publications) for each in message.batch
+    ]
+
+
+def assert_publisher_order(world: World, *, healed: bool = True) -> None:
+    """Every promise of publisher order was kept."""
+    assert list(check(world.trace, promise=OrderName.PUBLISHER, healed=healed)) == []

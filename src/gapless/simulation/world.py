@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -246,7 +246,6 @@ class World:
         self.topics = dict(topics or {})
         self.hosts: dict[NodeId, SimulatedHost] = {}
         self.homes: dict[NodeId, NodeId] = {}
-        self.adjacent: dict[NodeId, list[NodeId]] = {}
         self.trace = trace.Trace()
         self.network = Network(self, self.hosts, latency or Latency(), self.random("network"))  # type: ignore[arg-type]
         self._agenda: list[tuple[Micros, int, Callable[[Any], None], Any]] = []
@@ -276,9 +275,6 @@ class World:
     def add_tree(self, links: list[Link]) -> None:
         """Brokers that have joined in an earlier life: each starts with its neighbourhood in its store."""
         names = sorted({name for each in links for name in each})
-        for a, b in links:
-            self.adjacent.setdefault(a, []).append(b)
-            self.adjacent.setdefault(b, []).append(a)
         neighbourhoods = {name: neighbourhood(name, links, self.delta) for name in names}
         for name in names:
             self.add_broker(name, records=[LinkAdded(each) for each in neighbourhoods[name]])
@@ -383,19 +379,37 @@ class World:
         node = self.hosts[name].node
         return node is not None and node.overlay.state is NodeState.OPERATIONAL
 
-    def brokers_in(self, partitions: Iterable[Partition]) -> tuple[NodeId, ...]:
-        """The brokers of partitions, and for a barrier those behind it, which only the world knows."""
+    def brokers_in(self, partitions: Sequence[Partition]) -> tuple[NodeId, ...]:
+        """The brokers of partitions, and those behind that their detector does not know of: what lies
+        behind a barrier, or has joined behind a partition. Only the world knows them."""
         found: dict[NodeId, None] = {}
+        adjacent = self._adjacent() if partitions else {}
         for partition in partitions:
             found |= dict.fromkeys(partition.nodes)
-            if len(partition.nodes) > self.delta:
-                before = (partition.detector, *partition.nodes)[-2]
-                reached = [(partition.nodes[-1], before)]
-                while reached:
-                    node, came_from = reached.pop()
+            detector = self.hosts[partition.detector].node
+            known = detector.overlay.topology if detector is not None else ()
+            behind = [(partition.nodes[-1], (partition.detector, *partition.nodes)[-2])]
+            while behind:
+                node, came_from = behind.pop()
+                if node not in known:
                     found[node] = None
-                    reached += [(each, node) for each in self.adjacent.get(node, ()) if each != came_from]
+                if node not in known or node == partition.nodes[-1]:
+                    behind += [(each, node) for each in adjacent.get(node, ()) if each != came_from]
         return tuple(sorted(found))
+
+    def _adjacent(self) -> dict[NodeId, list[NodeId]]:
+        """The whole primary tree, as the stores of its brokers have it."""
+        links = {
+            record.link
+            for host in self.hosts.values()
+            for record in host.store
+            if isinstance(record, LinkAdded) and host.name in record.link
+        }
+        adjacent: dict[NodeId, list[NodeId]] = {}
+        for a, b in sorted(links):
+            adjacent.setdefault(a, []).append(b)
+            adjacent.setdefault(b, []).append(a)
+        return adjacent
 
     # -- what clients do and see -------------------------------------------------------------------------
 

@@ -80,6 +80,9 @@ class Joining:
         self._out = out
         self._asked: NodeId | None = None
         self._ask_at: Micros | None = None
+        self._pause = timing.redial_first
+        self.completed: list[Wave] = []
+        """Waves that have completed here since somebody looked."""
         self._waves: dict[NodeId, Wave] = {}  # by joining node
         self._completed: dict[NodeId, Incarnation] = {}
         self._marked_at: dict[Link, Micros] = {}
@@ -131,7 +134,8 @@ class Joining:
             at = self._join_points.index(peer) + 1
             self._join_points = self._join_points[at:] + self._join_points[:at]
             self._asked = None
-            self._ask_at = now + self._timing.redial_first
+            self._ask_at = now + self._pause
+            self._pause = min(2 * self._pause, self._timing.redial_most)
 
     def on_partial(self, peer: NodeId, message: PartialTopology, now: Micros) -> None:
         """End of phase 1: TOP_N is what the join point told."""
@@ -179,6 +183,7 @@ class Joining:
         """A wave must ask again what it asked on this session; a join that failed in phase 1 is off."""
         for wave in self._waves.values():
             wave.asked.pop(peer, None)
+            wave.senders.pop(peer, None)
         if peer == self._asked and self.state is JoinState.DETACHED:
             self._asked = None
         pending = link(self._topology.me, peer)
@@ -232,6 +237,7 @@ class Joining:
         joined = wave.joined
         del self._waves[joined.node]
         self._completed[joined.node] = joined.incarnation
+        self.completed.append(wave)
         self.learn((joined.link,), (), now)
         confirmation = JoinedConfirmed(joined.node, joined.incarnation)
         self._out += [Send(sender, confirmation) for sender in wave.senders]

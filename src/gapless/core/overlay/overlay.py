@@ -41,7 +41,7 @@ from gapless.core.messages import (
 from gapless.core.messages.overlay import NodeState
 from gapless.core.model import Identity, Link, Micros, NodeId, Path, link
 from gapless.core.overlay.frontier import Frontier, walk
-from gapless.core.overlay.joining import Joining, JoinState
+from gapless.core.overlay.joining import Joining, JoinState, Wave
 from gapless.core.overlay.partitions import Partitions
 from gapless.core.overlay.sessions import Sessions, Timing
 from gapless.core.overlay.topology import Topology
@@ -229,8 +229,20 @@ class Overlay:
             [*self.frontier.wanted, *joining.wanted], [*self.frontier.active, *joining.wanted], now
         )
         joining.advance(self.frontier, self.sessions.up, now)
+        while joining.completed:
+            self._tell_bypassed(joining.completed.pop())
         self._note_next_deadline()
         return self.frontier != before
+
+    def _tell_bypassed(self, wave: Wave) -> None:
+        """A wave that came here round a broker has not told that broker; it may be alive, and reachable."""
+        joined = wave.joined
+        if joined.node == self.me or joined.node not in self.topology:
+            return
+        way = self.topology.direction(joined.node)
+        for peer in self._synced:
+            if peer != joined.node and self.direction(peer) == way and peer not in wave.senders:
+                self._out.append(Send(peer, Neighbourhood((joined.link,), (), self.state)))
 
     def maybe_operational(self) -> None:
         """End of recovery: every branch was tried, and each active peer told what it knows."""
