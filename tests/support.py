@@ -18,7 +18,19 @@ from gapless.core.events import ConnectFailed, Input, MessageReceived, SessionDo
 from gapless.core.leaf import Leaf
 from gapless.core.messages import Message, Publications
 from gapless.core.messages.publisher import Publication
-from gapless.core.model import SECOND, Identity, Link, Micros, NodeId, OrderName, SubscriptionId, Topic, link
+from gapless.core.model import (
+    MILLISECOND,
+    SECOND,
+    BeyondDelta,
+    Identity,
+    Link,
+    Micros,
+    NodeId,
+    OrderName,
+    SubscriptionId,
+    Topic,
+    link,
+)
 from gapless.core.orders.publisher import PublisherBroker, PublisherLeaf
 from gapless.core.overlay.joining import JoinState
 from gapless.simulation import trace
@@ -580,56 +592,32 @@ class Handlings:
         return checked
 
 
-# -- publisher order ---------------------------------------------------------------------------------------
+# -- one publisher and one subscriber ----------------------------------------------------------------------
 
 
-def publisher_topics(beyond_delta: BeyondDelta = BeyondDelta.HOLD) -> dict[str, Topic]:
-    """One topic ``t`` of publisher order."""
-    return {"t": Topic("t", OrderName.PUBLISHER, beyond_delta)}
+def topic_t(beyond_delta: BeyondDelta) -> dict[str, Topic]:
+    """The topic of publisher order, and what it does beyond δ failures."""
+    return {TOPIC: Topic(TOPIC, OrderName.PUBLISHER, beyond_delta)}
 
 
-def with_p_and_s(world: World, publisher_at: NodeId, subscriber_at: NodeId) -> World:
-    """A publisher ``p`` and a subscriber ``s`` whose subscription ``s`` wants everything and is live."""
-    world.add_client("p", publisher_at)
-    world.add_client("s", subscriber_at)
-    world.run_for(SECOND)
-    world.subscribe("s", "s", "t", "")
-    world.run_for(SECOND)
-    return world
+def chain_with_p_and_s(
+    *names: NodeId, delta: int = 1, beyond_delta: BeyondDelta = BeyondDelta.HOLD, **world: Any
+) -> World:
+    """A chain; ``p`` publishes at its first broker, ``s`` at the last has a live subscription to all."""
+    made = start_chain(*names, delta=delta, topics=topic_t(beyond_delta), **world)
+    made.add_client("p", names[0])
+    made.add_client("s", names[-1])
+    made.run_for(SECOND)
+    subscribe_all(made, {"s": ""})
+    return made
 
 
-def publish(world: World, count: int = 1, client: NodeId = "p") -> None:
-    """Events of the publisher that is named like its client, 10 ms apart."""
+def publish_some(world: World, count: int = 1, client: NodeId = "p") -> None:
+    """Events 10 ms apart, and a second for them to arrive."""
     for _ in range(count):
-        world.publish(client, client, "t", {})
+        world.publish(client, client, TOPIC, {})
         world.run_for(10 * MILLISECOND)
-
-
-def deliveries(world: World, subscription: str = "s", *, publisher: str | None = "p") -> list[int]:
-    """The sequences that a subscription was given of a publisher, in order."""
-    return [
-        each.sequence
-        for each in world.trace
-        if isinstance(each, trace.Deliver)
-        and each.subscription == subscription
-        and publisher in (None, each.publisher)
-    ]
-
-
-def receipts(world: World, publisher: str = "p") -> list[int]:
-    """The sequences that a publisher has the receipt of."""
-    return [
-        each.sequence
-        for each in world.trace
-        if isinstance(each, trace.Confirm) and each.publisher == publisher
-    ]
-
-
-def publisher_order(world: World, name: NodeId) -> PublisherBroker:
-    """The forwarding side of publisher order at a running broker."""
-    order = world.broker(name).orders[OrderName.PUBLISHER]
-    assert isinstance(order, PublisherBroker)
-    return order
+    world.run_for(SECOND)
 
 
 def held_at(world: World, name: NodeId) -> dict[NodeId, list[int]]:
@@ -638,15 +626,3 @@ def held_at(world: World, name: NodeId) -> dict[NodeId, list[int]]:
         peer: [each.publication.event.sequence for each in waiting]
         for peer, waiting in publisher_order(world, name).forwarding._blocked.items()
     }
-
-
-def publications(sent: Messages) -> list[tuple[NodeId, NodeId, Publication]]:
-    """The single publications that a tap has seen: source, target, publication."""
-    return [
-        (source, target, each) for source, target, message in sent.of(Publications) for each in message.batch
-    ]
-
-
-def assert_publisher_order(world: World, *, healed: bool = True) -> None:
-    """Every promise of publisher order was kept."""
-    assert list(check(world.trace, promise=OrderName.PUBLISHER, healed=healed)) == []

@@ -1,4 +1,4 @@
-"""Paper 000, section VI: duplicate detection by sequence vectors. One test or more a row of the conformance list."""
+"""Paper 000, section VI: duplicate detection. One test or more a row of the conformance list."""
 
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ from gapless.simulation.world import World
 from support import (
     BYPASSED,
     RECOVERED,
+    TOPICS,
     Messages,
-    assert_publisher_order,
-    deliveries,
+    assert_promises,
+    chain_with_p_and_s,
+    confirmed,
+    copies,
+    delivered,
     held_at,
+    own_links,
     paths_from,
-    publications,
-    publish,
+    publish_some,
     publisher_order,
-    publisher_topics,
-    receipts,
     start_chain,
-    with_p_and_s,
+    subscribe_all,
+    tree_of,
 )
 
 Bits = tuple[int, ...]
@@ -269,19 +272,20 @@ class Observed:
         self.world.run(until=closes)
         faults.heal_all()
         self.world.settle()
+        self._tree = tree_of(own_links(self.world))
 
     def between_brokers(self) -> list[tuple[NodeId, NodeId, Publication]]:
         homes = self.world.homes
-        return [each for each in publications(self.sent) if each[0] not in homes and each[1] not in homes]
+        return [each for each in copies(self.sent) if each[0] not in homes and each[1] not in homes]
 
     def from_brokers(self) -> list[tuple[NodeId, NodeId, Publication]]:
-        return [each for each in publications(self.sent) if each[0] not in self.world.homes]
+        return [each for each in copies(self.sent) if each[0] not in self.world.homes]
 
     def path(self, source: NodeId, target: NodeId) -> tuple[NodeId, ...]:
         """The primary path; that to a client leads through its home."""
         world = self.world
         goal = world.homes.get(target, target)
-        path = paths_from(world.adjacent, source, len(world.hosts))[goal]
+        path = paths_from(self._tree, source, len(world.hosts))[goal]
         return path if goal == target else (*path, target)
 
 
@@ -306,7 +310,7 @@ def test_p0_64_copies_on_the_wire_are_legitimate(observed: Observed) -> None:
     for vector in vectors:
         for k in range(len(vector)):
             assert bypassed(vector[k : k + window]) <= delta, vector
-    assert_publisher_order(observed.world)
+    assert_promises(observed.world)
 
 
 def test_p0_65_each_broker_numbers_what_it_takes_over(observed: Observed) -> None:
@@ -358,16 +362,15 @@ def test_p0_67_a_sends_to_d_over_dead_b_and_c() -> None:
 
     Reference: 000, section VI, Fig. 6, lines 16-22
     """
-    world = with_p_and_s(start_chain("a", "b", "c", "d", delta=2, topics=publisher_topics()), "a", "d")
+    world = chain_with_p_and_s("a", "b", "c", "d", delta=2)
     world.crash("b")
     world.crash("c")
     world.run_for(BYPASSED)
     sent = Messages(world)
-    publish(world)
-    world.run_for(SECOND)
-    (vector,) = [each.vector for source, target, each in publications(sent) if (source, target) == ("a", "d")]
+    publish_some(world)
+    (vector,) = [each.vector for source, target, each in copies(sent) if (source, target) == ("a", "d")]
     assert vector == (("a", 1, 1), nil("b"), nil("c"))
-    assert deliveries(world) == [1]
+    assert delivered(world, "s") == [1]
 
 
 # -- duplicates in a network -------------------------------------------------------------------------------
@@ -379,19 +382,16 @@ def test_p0_65_duplicates_get_no_number() -> None:
 
     Reference: 000, section VI, Fig. 6, line 9; section V, Fig. 4, line 4
     """
-    world = with_p_and_s(start_chain("a", "b", "c", topics=publisher_topics()), "a", "c")
+    world = chain_with_p_and_s("a", "b", "c")
     sent = Messages(world)
-    publish(world, 3)
-    world.run_for(SECOND)
-    world.publish("p", "p", "t", {})
-    world.run_until(lambda: 4 in deliveries(world))
-    assert 4 not in receipts(world)
-    world.crash("b")
+    publish_some(world, 3)
+    world.hosts["s"].on_deliver = lambda *_: world.crash("b")
+    publish_some(world)
     world.run_for(BYPASSED)
-    to_c = [(source, each.event.sequence) for source, target, each in publications(sent) if target == "c"]
+    to_c = [(source, each.event.sequence) for source, target, each in copies(sent) if target == "c"]
     assert to_c == [("b", 1), ("b", 2), ("b", 3), ("b", 4), ("a", 4)]
     assert publisher_order(world, "c").forwarding.vectors.next_number() == 5
-    assert deliveries(world) == [1, 2, 3, 4] == receipts(world)
+    assert delivered(world, "s") == [1, 2, 3, 4] == confirmed(world, "p")
 
 
 def test_x_p0_11_what_nobody_wants_is_confirmed_at_once() -> None:
@@ -399,12 +399,13 @@ def test_x_p0_11_what_nobody_wants_is_confirmed_at_once() -> None:
 
     Reference: 000, section V, Fig. 4
     """
-    world = start_chain("a", "b", topics=publisher_topics())
+    world = start_chain("a", "b", topics=TOPICS)
     world.add_client("p", "a")
     world.run_for(SECOND)
-    publish(world, 3)
+    for _ in range(3):
+        world.publish("p", "p", "t", {})
     world.run_for(100 * MILLISECOND)
-    assert receipts(world) == [1, 2, 3]
+    assert confirmed(world, "p") == [1, 2, 3]
     assert len(publisher_order(world, "a").forwarding.custody) == 0
 
 
@@ -414,16 +415,13 @@ def test_x_p0_21_nothing_goes_back_where_it_came_from() -> None:
 
     Reference: 000, section V, Fig. 4
     """
-    world = with_p_and_s(start_chain("a", "b", "c", topics=publisher_topics()), "a", "c")
+    world = chain_with_p_and_s("a", "b", "c")
     world.add_client("s2", "a")
-    world.run_for(SECOND)
-    world.subscribe("s2", "s2", "t", "")
-    world.run_for(SECOND)
+    subscribe_all(world, {"s2": ""})
     sent = Messages(world)
-    publish(world, 5)
-    world.run_for(SECOND)
-    assert not any((source, target) == ("b", "a") for source, target, _ in publications(sent))
-    assert deliveries(world) == deliveries(world, "s2") == [1, 2, 3, 4, 5] == receipts(world)
+    publish_some(world, 5)
+    assert not any((source, target) == ("b", "a") for source, target, _ in copies(sent))
+    assert delivered(world, "s") == delivered(world, "s2") == [1, 2, 3, 4, 5] == confirmed(world, "p")
     assert all(len(publisher_order(world, name).forwarding.custody) == 0 for name in "abc")
 
 
@@ -437,26 +435,23 @@ def test_x_p0_22_a_nearer_session_does_not_overtake() -> None:
 
     Reference: 000, section V; 003, section 6 (X-D3-22)
     """
-    world = with_p_and_s(start_chain("a", "b", "c", topics=publisher_topics(), timing=PATIENT), "a", "c")
+    world = chain_with_p_and_s("a", "b", "c", timing=PATIENT)
     world.crash("b")
     world.run_for(SECOND)
     sent = Messages(world)
     world.network.slowness["a", "c"] = 400  # about two seconds
-    publish(world)
+    world.publish("p", "p", "t", {})
     world.restart("b")
-    world.run_until(
-        lambda: ("a", "b", 1) in [(a, b, each.event.sequence) for a, b, each in publications(sent)]
-    )
-    assert deliveries(world) == []
-    publish(world)
-    world.run_for(SECOND)
-    assert deliveries(world) == [1, 2] == receipts(world)
+    world.run_until(lambda: ("a", "b", 1) in [(a, b, each.event.sequence) for a, b, each in copies(sent)])
+    assert delivered(world, "s") == []
+    publish_some(world)
+    assert delivered(world, "s") == [1, 2] == confirmed(world, "p")
     world.run_for(30 * SECOND)
     answers = [(source, target) for source, target, _ in sent.of(Acknowledged)]
-    assert deliveries(world) == [1, 2]
+    assert delivered(world, "s") == [1, 2]
     assert ("b", "a") in answers
     assert all(len(publisher_order(world, name).forwarding.custody) == 0 for name in "abc")
-    assert_publisher_order(world)
+    assert_promises(world)
 
 
 # -- the figures -------------------------------------------------------------------------------------------
@@ -468,13 +463,12 @@ def test_p0_63_disjoint_copies_are_held() -> None:
 
     Reference: 000, section VI, Fig. 5
     """
-    world = with_p_and_s(start_chain(*TEN, topics=publisher_topics()), "b0", "b9")
+    world = chain_with_p_and_s(*TEN)
     sent = Messages(world)
     for name in EVEN:
         world.crash(name)
     world.run_for(BYPASSED)
-    publish(world)
-    world.run_for(SECOND)
+    publish_some(world)
     assert held_at(world, "b3") == {"b5": [1]}
     for name in ODD:
         world.crash(name)
@@ -482,14 +476,14 @@ def test_p0_63_disjoint_copies_are_held() -> None:
         world.restart(name)
     world.run_for(RECOVERED)
     assert held_at(world, "b2") == {"b4": [1]}
-    between = [(source, target) for source, target, _ in publications(sent) if source != "p"]
+    between = [(source, target) for source, target, _ in copies(sent) if source != "p"]
     assert between == [("b0", "b1"), ("b1", "b3"), ("b0", "b2")]
-    assert deliveries(world) == []
+    assert delivered(world, "s") == []
     for name in ODD:
         world.restart(name)
         world.run_for(RECOVERED)
-    assert deliveries(world) == [1] == receipts(world)
-    assert_publisher_order(world)
+    assert delivered(world, "s") == [1] == confirmed(world, "p")
+    assert_promises(world)
 
 
 def test_p0_63_without_legitimacy_vectors_have_nothing_in_common() -> None:
@@ -498,27 +492,23 @@ def test_p0_63_without_legitimacy_vectors_have_nothing_in_common() -> None:
 
     Reference: 000, section VI, Fig. 5
     """
-    world = with_p_and_s(start_chain(*TEN, topics=publisher_topics(BeyondDelta.MARK)), "b0", "b9")
+    world = chain_with_p_and_s(*TEN, beyond_delta=BeyondDelta.MARK)
     sent = Messages(world)
-    vectors = []
-    for down, up in ((EVEN, ODD), (ODD, EVEN)):
-        for name in down:
-            world.crash(name)
-        for name in up:
-            if not world.hosts[name].is_up:
-                world.restart(name)
-                world.run_for(SECOND)
-        if not deliveries(world):
-            world.run_for(BYPASSED)
-            world.publish("p", "p", "t", {})
-            world.run_until(lambda: deliveries(world) == [1])
-        else:
-            world.run_for(RECOVERED)
-        copies = [(source, each.vector) for source, target, each in publications(sent) if target == "b9"]
-        vectors.append(copies[-1])
+    for name in EVEN:
+        world.crash(name)
+    world.run_for(BYPASSED)
+    world.publish("p", "p", "t", {})
+    world.run_until(lambda: delivered(world, "s") == [1])
+    for name in ODD:
+        world.crash(name)
+    for name in reversed(EVEN):
+        world.restart(name)
+        world.run_for(SECOND)
+    world.run_for(RECOVERED)
+    vectors = [(source, each.vector) for source, target, each in copies(sent) if target == "b9"]
     assert [source for source, _ in vectors] == ["b7", "b8"]
     assert not set(visited(vectors[0][1])) & set(visited(vectors[1][1]))
-    assert deliveries(world) == [1] == receipts(world)
+    assert delivered(world, "s") == [1] == confirmed(world, "p")
 
 
 def test_p0_70_a_subscription_from_the_synch_point_is_recognised() -> None:
@@ -529,22 +519,21 @@ def test_p0_70_a_subscription_from_the_synch_point_is_recognised() -> None:
 
     Reference: 000, section VII-A, Fig. 7
     """
-    names = ("a", "b", "S", "y", "R", "q")
-    world = with_p_and_s(start_chain(*names, topics=publisher_topics()), "q", "a")
+    names = ("q", "R", "y", "S", "b", "a")
+    world = chain_with_p_and_s(*names)
     before = publisher_order(world, "R").log.length
     sent = Messages(world)
     world.crash("y")
     world.run_for(BYPASSED)
-    copies = [
+    told = [
         (source, target, line.subscription)
         for source, target, message in sent.of(Log)
         for line in message.entries
         if line.body is not None
     ]
-    assert ("S", "R", "s:1:1") in copies, "R got another copy"
-    assert not [copy for copy in copies if copy[:2] == ("R", "q")]
+    assert ("S", "R", "s:1:1") in told, "R got another copy"
+    assert not [copy for copy in told if copy[:2] == ("R", "q")]
     log = publisher_order(world, "R").log
     assert (log.length, log.subscriptions()) == (before, ["s:1:1"])
-    publish(world, 3)
-    world.run_for(SECOND)
-    assert deliveries(world) == [1, 2, 3] == receipts(world)
+    publish_some(world, 3)
+    assert delivered(world, "s") == [1, 2, 3] == confirmed(world, "p")

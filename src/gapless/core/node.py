@@ -23,7 +23,7 @@ from gapless.core.events import (
     SuspectRequested,
 )
 from gapless.core.messages import OverlayMessage, Ping
-from gapless.core.model import Identity, Micros, NodeId
+from gapless.core.model import Identity, Incarnation, Micros, NodeId
 from gapless.core.orders.base import Order
 from gapless.core.overlay.overlay import Overlay
 from gapless.core.overlay.sessions import Timing
@@ -39,6 +39,9 @@ class NodeConfig:
     """The broker of a client; ``None`` for a broker."""
     join_points: tuple[NodeId, ...] = ()
     """Brokers to join through; none for the first broker of a network."""
+    least_incarnation: Incarnation = 1
+    """Where incarnations begin without a store: a clock's reading, if an earlier store may be lost, so that
+    no number is ever used twice."""
     timing: Timing = field(default_factory=Timing)
 
     def __post_init__(self) -> None:
@@ -70,6 +73,7 @@ class Node(Generic[OrderT]):
             delta=config.delta,
             home=config.home,
             join_points=config.join_points,
+            least_incarnation=config.least_incarnation,
             timing=config.timing,
             records=records,
             rng=rng,

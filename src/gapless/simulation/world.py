@@ -263,14 +263,22 @@ class World:
         self, name: NodeId, *, join: tuple[NodeId, ...] = (), records: list[Record] | None = None
     ) -> SimulatedHost:
         """A broker that joins through others, or one that finds its neighbourhood in its store."""
-        config = NodeConfig(node=name, delta=self.delta, join_points=join, timing=self.timing)
-
-        def make(stored: list[Record]) -> Broker:
-            return Broker(config, stored, rng=self.random(f"broker {name}"))
-
+        make = self._broker_maker(name, join)
         host = self.hosts[name] = SimulatedHost(self, name, make, store=records or [])
         host.start()
         return host
+
+    def _broker_maker(
+        self, name: NodeId, join: tuple[NodeId, ...], least_incarnation: int = 1
+    ) -> Callable[[list[Record]], Broker]:
+        config = NodeConfig(
+            node=name,
+            delta=self.delta,
+            join_points=join,
+            least_incarnation=least_incarnation,
+            timing=self.timing,
+        )
+        return lambda stored: Broker(config, stored, rng=self.random(f"broker {name}"))
 
     def add_tree(self, links: list[Link]) -> None:
         """Brokers that have joined in an earlier life: each starts with its neighbourhood in its store."""
@@ -357,6 +365,13 @@ class World:
         host.start()
         if host.on_restart is not None:
             host.on_restart()
+
+    def replace(self, name: NodeId, *, join: tuple[NodeId, ...]) -> None:
+        """Start a killed broker anew without its store: it joins again, in its old place."""
+        host = self.hosts[name]
+        host.store.clear()
+        host.make = self._broker_maker(name, join, least_incarnation=self.now)
+        self.restart(name)
 
     def cut(self, a: NodeId, b: NodeId, *, one_way: bool = False) -> None:
         """Cut the link between two nodes, or only its direction from a to b."""

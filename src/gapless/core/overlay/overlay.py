@@ -39,7 +39,7 @@ from gapless.core.messages import (
     Status,
 )
 from gapless.core.messages.overlay import NodeState
-from gapless.core.model import Identity, Link, Micros, NodeId, Path, link
+from gapless.core.model import Identity, Incarnation, Link, Micros, NodeId, Path, link
 from gapless.core.overlay.frontier import Frontier, walk
 from gapless.core.overlay.joining import Joining, JoinState, Wave
 from gapless.core.overlay.partitions import Partitions
@@ -64,6 +64,7 @@ class Overlay:
         delta: int,
         home: NodeId | None,
         join_points: Sequence[NodeId],
+        least_incarnation: Incarnation = 1,
         timing: Timing,
         records: Iterable[Record],
         rng: Random,
@@ -76,7 +77,7 @@ class Overlay:
         """The earliest deadline."""
         self._out = out
         last_incarnation = self._recover(records)
-        self.identity = Identity(node, last_incarnation + 1, home)
+        self.identity = Identity(node, max(last_incarnation + 1, least_incarnation), home)
         if home is not None:
             self.topology.add([link(node, home)])
         self.sessions = Sessions(timing, rng, out)

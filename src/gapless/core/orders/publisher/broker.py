@@ -130,8 +130,9 @@ class PublisherBroker(BrokerOrder):
         """Logs before publications, publications before what speaks of them."""
         self.subscriptions.stream()
         if not self._has_settled:
-            knows = bool(self.overlay.frontier.active) or not self.overlay.topology.neighbours()
-            self._has_settled = knows and self.subscriptions.is_settled()
+            alone = not self.overlay.topology.neighbours()
+            knows_some = self.overlay.is_joined and (alone or bool(self.overlay.frontier.active))
+            self._has_settled = knows_some and self.subscriptions.is_settled()
         for leaf in list(self._waiting):
             self._maybe_admit(leaf)
         self.subscriptions.tell_synced()

@@ -1,0 +1,562 @@
+"""What each rule of publisher order prevents, as a scenario: the protocol tells it right, a mutant does not.
+
+A story is a small network with constant latencies, a few faults at chosen moments, and what each subscription
+must have got in the end. Most faults are arranged so that random runs seldom meet them: one link slow, one
+session broken, a broker that crashes with just the knowledge that the others lack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+import pytest
+
+from gapless.core.events import SuspectRequested
+from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, Link, Micros, NodeId, OrderName, Topic
+from gapless.simulation import trace
+from gapless.simulation.checkers import check
+from gapless.simulation.network import Latency
+from gapless.simulation.world import World
+from mutants import MUTANTS, broken
+from support import RECOVERED, chain
+
+TOPIC = "t"
+
+
+class Constant(Latency):
+    """Every message takes the same time."""
+
+    def draw(self, rng: Random) -> Micros:
+        return self.typical
+
+
+class Scene:
+    """A small world in which a story happens: one publisher's events have a ``kind``."""
+
+    def __init__(
+        self, links: list[Link], *, delta: int = 1, beyond: BeyondDelta = BeyondDelta.HOLD, **clients: NodeId
+    ) -> None:
+        topic = Topic(TOPIC, OrderName.PUBLISHER, beyond)
+        self.world = World(delta=delta, latency=Constant(MILLISECOND), topics={TOPIC: topic})
+        self.world.add_tree(links)
+        self.run(1_000)
+        for client, home in clients.items():
+            self.world.add_client(client, home)
+        self.run(1_000)
+
+    def run(self, milliseconds: int) -> None:
+        self.world.run_for(milliseconds * MILLISECOND)
+
+    # -- what clients do -------------------------------------------------------------------------------
+
+    def subscribe(self, client: NodeId, selector: str = "") -> None:
+        self.world.subscribe(client, client, TOPIC, selector)
+
+    def publish(self, *kinds: str, client: NodeId = "p") -> None:
+        for kind in kinds:
+            self.world.publish(client, client, TOPIC, {"kind": kind})
+
+    # -- what happens to the network -------------------------------------------------------------------
+
+    def part(self, *pairs: tuple[NodeId, NodeId]) -> None:
+        """Cut links, and let both ends notice at once."""
+        for a, b in pairs:
+            self.world.cut(a, b)
+            self.suspect(a, b)
+            self.suspect(b, a)
+
+    def suspect(self, a: NodeId, b: NodeId) -> None:
+        if b in self.world.hosts[a].sessions:
+            self.world.hosts[a].receive(SuspectRequested(b))
+
+    def slow(self, *ways: tuple[NodeId, NodeId], milliseconds: int) -> None:
+        """Let a message take so long on the way from the first to the second."""
+        for way in ways:
+            self.world.network.slowness[way] = milliseconds
+
+    def heal(self, *pairs: tuple[NodeId, NodeId]) -> None:
+        for a, b in pairs:
+            self.world.heal(a, b)
+
+    def end(self) -> None:
+        """Repair everything, and let everything arrive."""
+        for a, b in list(self.world.network.cut):
+            if a < b or (b, a) not in self.world.network.cut:
+                self.world.heal(a, b)
+        self.world.network.slowness.clear()
+        for name, host in self.world.hosts.items():
+            if not host.is_up:
+                self.world.restart(name)
+        self.world.run_for(RECOVERED)
+        self.world.settle()
+
+    # -- what came of it -------------------------------------------------------------------------------
+
+    def got(self, subscription: str, publisher: str = "p") -> list[int]:
+        return [
+            each.sequence
+            for each in self.world.trace
+            if isinstance(each, trace.Deliver)
+            and (each.subscription, each.publisher) == (subscription, publisher)
+        ]
+
+    def is_live(self, subscription: str) -> bool:
+        return any(
+            isinstance(each, trace.Live) and each.subscription == subscription for each in self.world.trace
+        )
+
+    def unreachable(self, subscription: str) -> tuple[NodeId, ...]:
+        """Who was unreachable when the subscription went live last."""
+        return [
+            each.unreachable
+            for each in self.world.trace
+            if isinstance(each, trace.Live) and each.subscription == subscription
+        ][-1]
+
+    def faults(self, **expected: Sequence[int]) -> list[str]:
+        """What is wrong in the end: other deliveries than expected, and what the checkers say."""
+        found = {name: self.got(name) for name in expected}
+        wrong = [f"{name} got {found[name]}" for name in expected if found[name] != list(expected[name])]
+        return wrong + [
+            str(each) for each in check(self.world.trace, promise=OrderName.PUBLISHER, healed=True)
+        ]
+
+
+# -- the log -------------------------------------------------------------------------------------------------
+
+
+def log_before_publications() -> list[str]:
+    """A restarted broker must know the subscriptions before the events that wait for it."""
+    scene = Scene(chain("m", "r", "x"), p="m", s="x")
+    scene.subscribe("s")
+    scene.run(100)
+    scene.part(("m", "x"))  # nobody goes round r
+    scene.world.crash("r")
+    scene.publish("x")
+    scene.run(50)
+    scene.world.restart("r")
+    scene.run(1_000)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 2])
+
+
+def confirmation_waits_for_all_sides() -> list[str]:
+    """A subscription is live only when a far broker knows it, however slow the link there is."""
+    scene = Scene(chain("a", "b", "c"), p="c", s="a")
+    scene.slow(("b", "c"), ("c", "b"), milliseconds=200)
+    scene.subscribe("s")
+    scene.run(100)
+    scene.publish("x")  # at c, which has not heard of s
+    scene.run(1_000)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[2])
+
+
+def untried_is_not_reached() -> list[str]:
+    """A restarted broker does not know yet whether its neighbours are there: it must not confirm."""
+    scene = Scene(chain("a", "b"), p="b", s="a")
+    scene.part(("s", "b"))
+    scene.slow(("a", "b"), ("b", "a"), milliseconds=200)
+    scene.world.crash("a")
+    scene.run(10)
+    scene.world.restart("a")
+    scene.world.run_until(lambda: "s" in scene.world.hosts["a"].sessions, within=SECOND)
+    scene.subscribe("s")
+    scene.run(20)
+    scene.publish("x")  # at b, which has not heard of s
+    scene.run(3_000)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[2])
+
+
+def cut_off_broker() -> list[str]:
+    """What is published where a subscription has not come is not promised, and said to be so."""
+    scene = Scene(chain("a", "b", "c"), p="c", s="a")
+    scene.part(("b", "c"))
+    scene.run(50)
+    scene.subscribe("s")
+    scene.run(50)
+    live = scene.is_live("s")
+    scene.publish("x", "x")
+    scene.run(50)
+    scene.heal(("b", "c"))
+    scene.world.run_for(RECOVERED)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[3]) + ([] if live else ["s waits for a broker that is not there"])
+
+
+def barrier_is_reported() -> list[str]:
+    """Behind δ+1 failed brokers nobody knows who is there: what they publish is not promised."""
+    scene = Scene(chain("s0", "b1", "b2", "b3"), p="b3", s="s0")
+    scene.part(("b1", "b3"))
+    scene.world.crash("b1")
+    scene.world.crash("b2")
+    scene.run(1_500)
+    scene.subscribe("s")
+    scene.run(500)
+    unreachable = scene.unreachable("s") if scene.is_live("s") else ("b3",)
+    scene.publish("x", "x")
+    scene.run(500)
+    scene.world.restart("b1")
+    scene.world.restart("b2")
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[3]) + ([] if "b3" in unreachable else [f"only {unreachable} are unreachable"])
+
+
+# -- being live ----------------------------------------------------------------------------------------------
+
+
+def nothing_before_live() -> list[str]:
+    """Before all know the subscription, what one broker forwards may be followed by what another does not."""
+    scene = Scene([("b", "y1"), ("b", "y2")], p="b", s="y2")
+    scene.slow(("b", "y1"), ("y1", "b"), milliseconds=300)
+    scene.subscribe("s")
+    scene.run(10)
+    scene.publish("x")  # b knows s, y1 does not
+    scene.run(10)
+    early = scene.got("s")
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[2]) + ([f"got {early} early"] if early else [])
+
+
+def cut_of_what_entered_unaware() -> list[str]:
+    """A publisher moves 1 → 0 → 1; its slow events at 0 meet a subscription that 1 did not know in time."""
+    scene = Scene(chain("b0", "b1"), p="b1", s="b0")
+    _move_away_and_back(scene)
+    scene.subscribe("s")
+    scene.run(100)
+    assert scene.is_live("s"), "while the first two events are still under way to b0"
+    scene.run(1_000)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[5])
+
+
+def no_flow_from_an_unreached_broker() -> list[str]:
+    """As before, but b1 cannot be reached, so that nothing says what it took unaware."""
+    scene = Scene(chain("b0", "b1"), p="b1", s="b0")
+    scene.part(("b0", "b1"))
+    scene.run(20)
+    _move_away_and_back(scene)
+    scene.subscribe("s")
+    scene.run(100)
+    assert scene.unreachable("s") == ("b1",)
+    scene.run(500)
+    scene.heal(("b0", "b1"))
+    scene.world.run_for(RECOVERED)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[5])
+
+
+def _move_away_and_back(scene: Scene) -> None:
+    """The publisher sends 1 and 2 slowly to b0, returns to b1, repeats them there, and sends 3 and 4."""
+    scene.part(("p", "b1"))
+    scene.run(20)
+    assert "b0" in scene.world.hosts["p"].sessions
+    scene.slow(("p", "b0"), milliseconds=500)
+    scene.publish("x", "x")
+    scene.run(5)
+    scene.heal(("p", "b1"))
+    scene.world.run_until(lambda: "b1" in scene.world.hosts["p"].sessions, within=SECOND)
+    scene.run(10)
+    scene.publish("x", "x")
+    scene.run(10)
+
+
+# -- matching and routing ------------------------------------------------------------------------------------
+
+
+def never_back() -> list[str]:
+    """An event goes away from where it entered, or two brokers would wait for each other for ever."""
+    scene = Scene(chain("b1", "b2", "b3"), p="b1", s="b1", t="b3")
+    scene.subscribe("s")
+    scene.subscribe("t")
+    scene.run(100)
+    scene.publish("x", "x")
+    scene.run(500)
+    left = _in_custody(scene.world)
+    scene.end()
+    return scene.faults(s=[1, 2], t=[1, 2]) + ([f"{left} wait for ever"] if left else [])
+
+
+def a_client_is_its_own_direction() -> list[str]:
+    """What a client publishes at another broker must reach the other clients of its own."""
+    scene = Scene([("b", "y1"), ("b", "y2")], p="b", s="b", t="y2")
+    scene.subscribe("s")
+    scene.subscribe("t")
+    scene.run(100)
+    scene.part(("p", "b"), ("p", "y2"))
+    scene.run(100)
+    assert "y1" in scene.world.hosts["p"].sessions
+    scene.publish("x", "x")
+    scene.end()
+    return scene.faults(s=[1, 2], t=[1, 2])
+
+
+def nearer_node_returns() -> list[str]:
+    """What is under way on a bypass is overtaken by what goes through the broker that is back."""
+    scene = Scene(chain("m", "y", "x"), p="m", s="x")
+    scene.subscribe("s")
+    scene.run(100)
+    scene.world.crash("y")
+    scene.run(200)
+    assert "x" in scene.world.hosts["m"].sessions
+    scene.slow(("m", "x"), milliseconds=800)
+    scene.publish("x")
+    scene.run(5)
+    scene.world.restart("y")
+    scene.world.run_until(lambda: "y" in scene.world.hosts["m"].sessions, within=3 * SECOND)
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    scene.end()
+    return scene.faults(s=[1, 2])
+
+
+def sent_again_in_order() -> list[str]:
+    """What was lost with a session goes first, and in order, on the next."""
+    scene = Scene(chain("m", "x"), p="m", s="x")
+    scene.subscribe("s")
+    scene.run(100)
+    scene.part(("m", "x"))
+    scene.publish("x", "x", "x")
+    scene.run(50)
+    scene.end()
+    return scene.faults(s=[1, 2, 3])
+
+
+def evidence_of_a_broker_that_forgot() -> list[str]:
+    """b got 1 and 3 from a, which did not know s; a crashed, and nobody else can say so."""
+    scene = _forgetful(s_first=True)
+    return scene.faults(s=[1, 2, 3], t=[1, 3])
+
+
+def targets_stay_as_first_decided() -> list[str]:
+    """As before, but s comes to b when 1 and 3 are in its custody already."""
+    scene = _forgetful(s_first=False)
+    return scene.faults(s=[1, 2, 3], t=[1, 3])
+
+
+def _forgetful(*, s_first: bool) -> Scene:
+    scene = Scene(chain("a", "b", "c"), p="a", s="c", t="c")
+    scene.subscribe("t", "kind = 'x'")
+    scene.run(100)
+    scene.part(("p", "b"))
+    scene.slow(("a", "b"), ("b", "a"), milliseconds=100)
+    scene.publish("x", "y", "x")
+    scene.run(10)
+    if s_first:
+        scene.subscribe("s")
+        scene.run(20)
+        scene.part(("b", "c"), ("p", "a"))
+    else:
+        scene.part(("b", "c"), ("p", "a"))
+    scene.world.crash("a")  # before it has heard of s
+    scene.run(90)  # 1 and 3 arrive at b
+    scene.part(("a", "b"))
+    if not s_first:
+        scene.subscribe("s")
+        scene.world.network.slowness.clear()
+    scene.world.restart("a")
+    scene.world.network.slowness.clear()
+    scene.world.run_until(lambda: scene.is_live("s"), within=10 * SECOND)
+    assert scene.got("s") == []
+    scene.heal(("b", "c"))
+    scene.run(4_000)
+    scene.end()
+    return scene
+
+
+# -- publishers ----------------------------------------------------------------------------------------------
+
+
+def repeated_at_the_new_home() -> list[str]:
+    """A broker forwards an event to one side and crashes before the other side has it."""
+    scene = Scene([("b", "y1"), ("b", "y2")], p="b", s="y2", t="y1")
+    scene.subscribe("s")
+    scene.subscribe("t")
+    scene.run(100)
+    scene.slow(("b", "y2"), milliseconds=100)
+    scene.publish("x")
+    scene.run(20)
+    scene.part(("b", "y2"))  # what is under way there is lost
+    scene.world.crash("b")
+    scene.run(3_000)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 2], t=[1, 2])
+
+
+def retained_without_holes() -> list[str]:
+    """Nobody wanted 2, and 1 and 3 still wait: all are repeated, because the next home may know more."""
+    scene = Scene(chain("b0", "b1"), p="b0", s="b1", t="b0")
+    scene.subscribe("t", "kind = 'x'")
+    scene.run(100)
+    scene.part(("t", "b0"), ("t", "b1"), ("p", "b1"))
+    scene.publish("x", "y", "x")
+    scene.run(50)
+    scene.part(("p", "b0"))
+    scene.world.crash("b0")
+    scene.run(20)
+    scene.world.restart("b0")
+    scene.run(3_000)
+    scene.subscribe("s")
+    scene.run(100)
+    assert scene.unreachable("s") == ()
+    scene.heal(("p", "b0"))
+    scene.run(3_000)
+    scene.end()
+    return scene.faults(s=[1, 2, 3], t=[1, 3])
+
+
+# -- recovery ------------------------------------------------------------------------------------------------
+
+
+def admission_after_a_restart() -> list[str]:
+    """A restarted broker's own publisher is there before the subscriptions are."""
+    scene = Scene(chain("b", "c"), p="b", s="c")
+    scene.subscribe("s")
+    scene.run(100)
+    scene.part(("p", "c"))
+    scene.slow(("b", "c"), ("c", "b"), milliseconds=200)
+    scene.world.crash("b")
+    scene.run(5)
+    scene.world.restart("b")
+    scene.world.run_until(lambda: "p" in scene.world.hosts["b"].sessions, within=SECOND)
+    scene.publish("x")
+    scene.run(2_000)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 2])
+
+
+def admission_of_a_client_that_moved() -> list[str]:
+    """A publisher comes to a broker that has not heard of what the publisher's own broker knew."""
+    scene = Scene([("b", "y1"), ("b", "y2")], delta=2, p="b", s="y2")
+    scene.part(("b", "y1"), ("y1", "y2"), ("p", "y2"))
+    scene.run(100)
+    scene.subscribe("s")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    scene.world.crash("b")
+    scene.world.run_until(lambda: "y1" in scene.world.hosts["p"].sessions, within=3 * SECOND)
+    scene.publish("x")
+    scene.run(100)
+    scene.heal(("y1", "y2"))
+    scene.world.run_for(RECOVERED)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 2, 3])
+
+
+def settled_brokers_only_say_so() -> list[str]:
+    """0 recovers from 1, which does not know what 2 knows: also a broker that never failed must have settled."""
+    scene = Scene(chain("b0", "b1", "b2"), p="b0", s="b2")
+    scene.part(("b1", "b2"), ("p", "b1"))
+    scene.run(100)
+    assert "b2" in scene.world.hosts["b0"].sessions
+    scene.slow(("b0", "b1"), milliseconds=600)
+    scene.subscribe("s")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(20)
+    scene.slow(("b2", "b1"), milliseconds=800)
+    scene.heal(("b1", "b2"))
+    scene.world.run_until(lambda: "b2" in scene.world.hosts["b1"].sessions, within=5 * SECOND)
+    scene.world.crash("b0")
+    scene.slow(("b0", "b1"), milliseconds=1)
+    scene.part(("b0", "b2"))
+    scene.world.restart("b0")
+    scene.world.run_until(lambda: "p" in scene.world.hosts["b0"].sessions, within=SECOND)
+    scene.publish("x")
+    scene.run(4_000)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 2, 3])
+
+
+# -- beyond δ ------------------------------------------------------------------------------------------------
+
+
+def held_beyond_delta() -> list[str]:
+    """Two brokers of three in a row were gone round with δ = 1: nothing goes on until one of them is back."""
+    scene = Scene(chain(*(f"b{k}" for k in range(6))), p="b0", s="b5")
+    scene.subscribe("s")
+    scene.run(100)
+    scene.world.crash("b1")
+    scene.world.crash("b3")
+    scene.run(3_000)
+    scene.publish("x", "x")
+    scene.run(1_000)
+    beyond = scene.got("s")
+    scene.end()
+    return scene.faults(s=[1, 2]) + ([f"{beyond} went beyond δ"] if beyond else [])
+
+
+def _in_custody(world: World) -> int:
+    found = 0
+    for name in world.brokers():
+        order = world.broker(name).orders[OrderName.PUBLISHER]
+        found += len(order.forwarding.custody)  # type: ignore[attr-defined]
+    return found
+
+
+Story = Callable[[], list[str]]
+
+STORIES: dict[Story, tuple[str, ...]] = {
+    log_before_publications: ("publications-before-log", "no-resend"),
+    confirmation_waits_for_all_sides: ("confirm-without-the-others",),
+    untried_is_not_reached: ("untried-counts-as-reached",),
+    cut_off_broker: ("partitions-not-reported",),
+    barrier_is_reported: ("partitions-not-reported",),
+    nothing_before_live: ("deliver-before-live",),
+    cut_of_what_entered_unaware: ("no-cut",),
+    no_flow_from_an_unreached_broker: ("flow-begins-unreached",),
+    never_back: ("no-direction",),
+    a_client_is_its_own_direction: ("client-in-the-direction-of-its-broker",),
+    nearer_node_returns: ("no-resend-to-a-nearer-node",),
+    sent_again_in_order: ("resend-in-reverse-order", "no-resend"),
+    evidence_of_a_broker_that_forgot: ("no-evidence",),
+    targets_stay_as_first_decided: ("match-again-on-resend",),
+    repeated_at_the_new_home: ("nothing-repeated-at-a-new-home", "confirm-on-take-over"),
+    retained_without_holes: ("retain-with-holes",),
+    admission_after_a_restart: ("admit-at-once",),
+    admission_of_a_client_that_moved: ("admit-whoever-moved", "admit-at-once"),
+    settled_brokers_only_say_so: ("synced-at-once",),
+    held_beyond_delta: ("no-legitimacy",),
+}
+"""Each story, and the mutants that get it wrong."""
+
+
+def _name(story: Story) -> str:
+    return getattr(story, "__name__", "").replace("_", "-")
+
+
+@pytest.mark.parametrize("story", STORIES, ids=_name)
+def test_the_protocol_keeps_its_promise(story: Story) -> None:
+    assert story() == []
+
+
+@pytest.mark.parametrize(
+    ("story", "mutant"),
+    [
+        pytest.param(story, mutant, id=f"{_name(story)}-{mutant}")
+        for story, mutants in STORIES.items()
+        for mutant in mutants
+    ],
+)
+def test_without_its_rule_the_promise_is_broken(story: Story, mutant: str) -> None:
+    assert mutant in MUTANTS
+    with broken(mutant):
+        assert story()
