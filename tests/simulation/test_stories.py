@@ -8,12 +8,17 @@ session broken, a broker that crashes with just the knowledge that the others la
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from random import Random
 
 import pytest
 
 from gapless.core.events import SuspectRequested
+from gapless.core.messages.publisher import Acknowledgement
 from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, Link, Micros, NodeId, OrderName, Topic
+from gapless.core.orders.publisher import PublisherBroker
+from gapless.core.orders.publisher.outbox import Outbox
+from gapless.core.orders.publisher.publishing import Publishing
 from gapless.simulation import trace
 from gapless.simulation.checkers import check
 from gapless.simulation.network import Latency
@@ -29,6 +34,16 @@ class Constant(Latency):
 
     def draw(self, rng: Random) -> Micros:
         return self.typical
+
+
+def in_custody(world: World) -> int:
+    """How many publications some broker still answers for."""
+    found = 0
+    for name in world.brokers():
+        order = world.broker(name).orders[OrderName.PUBLISHER]
+        assert isinstance(order, PublisherBroker)
+        found += len(order.forwarding.custody)
+    return found
 
 
 class Scene:
@@ -118,9 +133,9 @@ class Scene:
         """What is wrong in the end: other deliveries than expected, and what the checkers say."""
         found = {name: self.got(name) for name in expected}
         wrong = [f"{name} got {found[name]}" for name in expected if found[name] != list(expected[name])]
-        return wrong + [
-            str(each) for each in check(self.world.trace, promise=OrderName.PUBLISHER, healed=True)
-        ]
+        report = check(self.world.trace, promise=OrderName.PUBLISHER, healed=True)
+        waiting = in_custody(self.world)
+        return [*wrong, *map(str, report), *([f"{waiting} publications wait for ever"] if waiting else [])]
 
 
 # -- the log -------------------------------------------------------------------------------------------------
@@ -176,14 +191,14 @@ def untried_is_not_reached() -> list[str]:
 def cut_off_broker() -> list[str]:
     """What is published where a subscription has not come is not promised, and said to be so."""
     scene = Scene(chain("a", "b", "c"), p="c", s="a")
-    scene.part(("b", "c"))
+    scene.part(("b", "c"), ("a", "c"))
     scene.run(50)
     scene.subscribe("s")
     scene.run(50)
     live = scene.is_live("s")
     scene.publish("x", "x")
     scene.run(50)
-    scene.heal(("b", "c"))
+    scene.heal(("b", "c"), ("a", "c"))
     scene.world.run_for(RECOVERED)
     scene.publish("x")
     scene.end()
@@ -260,17 +275,15 @@ def no_flow_from_an_unreached_broker() -> list[str]:
 
 def _move_away_and_back(scene: Scene) -> None:
     """The publisher sends 1 and 2 slowly to b0, returns to b1, repeats them there, and sends 3 and 4."""
-    scene.part(("p", "b1"))
+    scene.slow(("p", "b1"), milliseconds=100)
+    scene.suspect("p", "b1")
     scene.run(20)
-    assert "b0" in scene.world.hosts["p"].sessions
+    assert list(scene.world.hosts["p"].sessions) == ["b0"]
     scene.slow(("p", "b0"), milliseconds=500)
     scene.publish("x", "x")
-    scene.run(5)
-    scene.heal(("p", "b1"))
     scene.world.run_until(lambda: "b1" in scene.world.hosts["p"].sessions, within=SECOND)
-    scene.run(10)
     scene.publish("x", "x")
-    scene.run(10)
+    scene.run(110)
 
 
 # -- matching and routing ------------------------------------------------------------------------------------
@@ -283,10 +296,8 @@ def never_back() -> list[str]:
     scene.subscribe("t")
     scene.run(100)
     scene.publish("x", "x")
-    scene.run(500)
-    left = _in_custody(scene.world)
     scene.end()
-    return scene.faults(s=[1, 2], t=[1, 2]) + ([f"{left} wait for ever"] if left else [])
+    return scene.faults(s=[1, 2], t=[1, 2])
 
 
 def a_client_is_its_own_direction() -> list[str]:
@@ -348,28 +359,31 @@ def targets_stay_as_first_decided() -> list[str]:
 
 
 def _forgetful(*, s_first: bool) -> Scene:
-    scene = Scene(chain("a", "b", "c"), p="a", s="c", t="c")
+    """A broker takes 1, 2 and 3, sends 1 and 3 on to b for t, and forgets all of it before it hears of s."""
+    scene = Scene(chain("a", "b", "c"), p="a", s="c", t="c" if s_first else "b")
     scene.subscribe("t", "kind = 'x'")
     scene.run(100)
     scene.part(("p", "b"))
+    if not s_first:
+        scene.part(("t", "a"), ("t", "b"), ("t", "c"))  # so that 1 and 3 stay at b
     scene.slow(("a", "b"), ("b", "a"), milliseconds=100)
     scene.publish("x", "y", "x")
     scene.run(10)
     if s_first:
         scene.subscribe("s")
         scene.run(20)
-        scene.part(("b", "c"), ("p", "a"))
-    else:
-        scene.part(("b", "c"), ("p", "a"))
-    scene.world.crash("a")  # before it has heard of s
-    scene.run(90)  # 1 and 3 arrive at b
-    scene.part(("a", "b"))
+        scene.part(("b", "c"))
+    scene.part(("p", "a"))
+    scene.world.crash("a")
+    scene.run(150)  # 1 and 3 arrive at b, which then hears of the crash
     if not s_first:
         scene.subscribe("s")
-        scene.world.network.slowness.clear()
-    scene.world.restart("a")
+        scene.run(20)
+        scene.part(("b", "c"))
+    scene.part(("a", "b"))
     scene.world.network.slowness.clear()
-    scene.world.run_until(lambda: scene.is_live("s"), within=10 * SECOND)
+    scene.world.restart("a")
+    scene.world.run_until(lambda: scene.is_live("s") and "a" not in scene.unreachable("s"))
     assert scene.got("s") == []
     scene.heal(("b", "c"))
     scene.run(4_000)
@@ -395,6 +409,47 @@ def repeated_at_the_new_home() -> list[str]:
     scene.publish("x")
     scene.end()
     return scene.faults(s=[1, 2], t=[1, 2])
+
+
+def two_homes_do_not_wait_for_each_other() -> list[str]:
+    """An event waits at b for y; its publisher moves to y, which sends it to b: two streams, not one."""
+    scene = Scene(chain("b", "y"), p="b", s="y", t="b")
+    scene.subscribe("s")
+    scene.subscribe("t")
+    scene.run(100)
+    scene.slow(("b", "y"), milliseconds=200)
+    scene.publish("x")
+    scene.run(10)
+    scene.part(("p", "b"))
+    scene.run(100)
+    assert "y" in scene.world.hosts["p"].sessions
+    scene.run(1_000)
+    scene.end()
+    return scene.faults(s=[1], t=[1])
+
+
+def old_generations_vanish_as_a_whole() -> list[str]:
+    """b2 knows a newer generation and then crashes: b0 must not be left with a part of the older one."""
+    scene = Scene(chain("b0", "b2"), p="b0", s="b2")
+    scene.subscribe("s")
+    scene.run(100)
+    scene.part(("s", "b2"))
+    scene.run(50)
+    assert "b0" in scene.world.hosts["s"].sessions
+    scene.publish("x")  # waits at b2
+    scene.run(10)
+    scene.slow(("b0", "b2"), milliseconds=200)
+    scene.publish("x", "x")  # are under way to b2
+    scene.run(5)
+    scene.slow(("b0", "b2"), milliseconds=500)
+    scene.publish("x", "x")  # will not get there
+    scene.run(5)
+    scene.part(("p", "b0"))
+    scene.run(300)
+    scene.world.crash("b2")
+    scene.run(100)
+    scene.end()
+    return scene.faults(s=[1, 2, 3, 4, 5])
 
 
 def retained_without_holes() -> list[str]:
@@ -443,40 +498,42 @@ def admission_after_a_restart() -> list[str]:
 def admission_of_a_client_that_moved() -> list[str]:
     """A publisher comes to a broker that has not heard of what the publisher's own broker knew."""
     scene = Scene([("b", "y1"), ("b", "y2")], delta=2, p="b", s="y2")
-    scene.part(("b", "y1"), ("y1", "y2"), ("p", "y2"))
-    scene.run(100)
+    scene.part(("p", "y2"))
+    scene.slow(("y1", "y2"), ("y2", "y1"), milliseconds=400)
+    scene.part(("b", "y1"))  # y1 goes round b now, to y2, which takes a while
+    scene.run(10)
     scene.subscribe("s")
-    scene.run(100)
+    scene.run(20)
+    assert scene.unreachable("s") == ("y1",)
     scene.publish("x")
-    scene.run(100)
+    scene.run(20)
     scene.world.crash("b")
-    scene.world.run_until(lambda: "y1" in scene.world.hosts["p"].sessions, within=3 * SECOND)
+    scene.world.run_until(lambda: "y1" in scene.world.hosts["p"].sessions, within=SECOND)
     scene.publish("x")
-    scene.run(100)
-    scene.heal(("y1", "y2"))
-    scene.world.run_for(RECOVERED)
+    scene.run(3_000)
     scene.publish("x")
     scene.end()
     return scene.faults(s=[1, 2, 3])
 
 
 def settled_brokers_only_say_so() -> list[str]:
-    """0 recovers from 1, which does not know what 2 knows: also a broker that never failed must have settled."""
+    """b0 recovers from b1, which has not yet heard from b2: an empty log is not knowledge."""
     scene = Scene(chain("b0", "b1", "b2"), p="b0", s="b2")
-    scene.part(("b1", "b2"), ("p", "b1"))
-    scene.run(100)
+    scene.part(("p", "b1"))
+    scene.world.crash("b1")
+    scene.run(1_500)
     assert "b2" in scene.world.hosts["b0"].sessions
-    scene.slow(("b0", "b1"), milliseconds=600)
     scene.subscribe("s")
-    scene.run(100)
+    scene.run(20)
+    assert scene.unreachable("s") == ("b1",)
     scene.publish("x")
     scene.run(20)
-    scene.slow(("b2", "b1"), milliseconds=800)
-    scene.heal(("b1", "b2"))
-    scene.world.run_until(lambda: "b2" in scene.world.hosts["b1"].sessions, within=5 * SECOND)
+    scene.part(("b0", "b1"))
+    scene.slow(("b1", "b2"), ("b2", "b1"), milliseconds=400)
+    scene.world.restart("b1")
     scene.world.crash("b0")
-    scene.slow(("b0", "b1"), milliseconds=1)
     scene.part(("b0", "b2"))
+    scene.heal(("b0", "b1"))
     scene.world.restart("b0")
     scene.world.run_until(lambda: "p" in scene.world.hosts["b0"].sessions, within=SECOND)
     scene.publish("x")
@@ -504,14 +561,6 @@ def held_beyond_delta() -> list[str]:
     return scene.faults(s=[1, 2]) + ([f"{beyond} went beyond δ"] if beyond else [])
 
 
-def _in_custody(world: World) -> int:
-    found = 0
-    for name in world.brokers():
-        order = world.broker(name).orders[OrderName.PUBLISHER]
-        found += len(order.forwarding.custody)  # type: ignore[attr-defined]
-    return found
-
-
 Story = Callable[[], list[str]]
 
 STORIES: dict[Story, tuple[str, ...]] = {
@@ -530,6 +579,8 @@ STORIES: dict[Story, tuple[str, ...]] = {
     evidence_of_a_broker_that_forgot: ("no-evidence",),
     targets_stay_as_first_decided: ("match-again-on-resend",),
     repeated_at_the_new_home: ("nothing-repeated-at-a-new-home", "confirm-on-take-over"),
+    two_homes_do_not_wait_for_each_other: ("no-generations",),
+    old_generations_vanish_as_a_whole: ("old-generations-are-confirmed",),
     retained_without_holes: ("retain-with-holes",),
     admission_after_a_restart: ("admit-at-once",),
     admission_of_a_client_that_moved: ("admit-whoever-moved", "admit-at-once"),
@@ -560,3 +611,26 @@ def test_without_its_rule_the_promise_is_broken(story: Story, mutant: str) -> No
     assert mutant in MUTANTS
     with broken(mutant):
         assert story()
+
+
+@pytest.mark.parametrize("mutant", [None, "old-confirmations-count"])
+def test_confirmations_of_an_older_generation_do_not_count(mutant: str | None) -> None:
+    """What nobody wanted at the old home may be wanted at the new one, whatever is confirmed before it.
+
+    The rule matters when a broker fails between two events that were repeated together, which a simulated
+    network does not do; so here the publisher is alone.
+    """
+    with broken(mutant) if mutant else nullcontext():
+        publishing = Publishing(1, {TOPIC: Topic(TOPIC)}, [], Outbox([]), [])
+        publishing.go_home("a", old_is_up=False)
+        first = _generation_of(publishing)
+        for _ in range(3):
+            publishing.publish(TOPIC, "p", {}, b"", 0)
+        publishing.acknowledged("a", Acknowledgement(TOPIC, "p", first, ((2, 3),)))
+        publishing.go_home("b", old_is_up=False)
+        publishing.acknowledged("b", Acknowledgement(TOPIC, "p", _generation_of(publishing), ((1, 1),)))
+        assert (list(publishing.retained[TOPIC, "p"].events) == [2, 3]) == (mutant is None)
+
+
+def _generation_of(publishing: Publishing) -> int:
+    return publishing._generation

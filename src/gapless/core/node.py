@@ -80,6 +80,8 @@ class Node(Generic[OrderT]):
             out=self._out,
         )
         made = [make(self.overlay, self._out) for make in orders]
+        self._orders = made
+        self._order_wakes: dict[str, Micros | None] = {}
         self.orders: dict[str, OrderT] = {order.name: order for order in made}
         self._strangers: dict[NodeId, None] = {}  # sessions with brokers that are no neighbours (yet)
         self._order_of: dict[type, OrderT] = {
@@ -113,16 +115,17 @@ class Node(Generic[OrderT]):
 
     def _take_effects(self, now: Micros) -> list[Effect]:
         """End the batch: flush what was gathered, note the next deadline, hand the effects over."""
-        moment = self.overlay.wake_at
-        for order in self.orders.values():
+        for order in self._orders:
             if order.touched:
                 order.touched = False
                 order.flush(now)
-            order_moment = order.wake_at()
+                self._order_wakes[order.name] = order.wake_at()
+        self._end_batch()
+        moment = self.overlay.wake_at
+        for order_moment in self._order_wakes.values():
             if order_moment is not None and (moment is None or order_moment < moment):
                 moment = order_moment
         self._wake_at = moment
-        self._end_batch()
         effects = self._out[:]
         self._out.clear()
         return effects

@@ -33,6 +33,7 @@ from gapless.core.effects import (
 )
 from gapless.core.events import (
     Input,
+    MessageReceived,
     PublishRequested,
     SessionDown,
     SessionUp,
@@ -71,6 +72,7 @@ class SimulatedHost:
     world: World
     name: NodeId
     make: Callable[[list[Record]], Broker | Leaf]
+    is_client: bool = False
     store: list[Record] = field(default_factory=list)
     node: Broker | Leaf | None = None
     connections: dict[NodeId, Connection] = field(default_factory=dict)
@@ -122,6 +124,9 @@ class SimulatedHost:
         """Handle the input now, or after the batch that is being worked on."""
         if self.node is None:
             return
+        if type(each) is MessageReceived and not self.scheduled and self.busy_until <= self.world.now:
+            self._step([each])
+            return
         self.inbox.append((each, connection))
         if not self.scheduled:
             if self.busy_until <= self.world.now:
@@ -161,7 +166,7 @@ class SimulatedHost:
         assert self.node is not None
         world = self.world
         self.busy_until = world.now + BUSY * max(len(batch), 1)
-        if self.name in world.homes:
+        if self.is_client:
             world.requested(self.name, batch)
         self._perform(self.node.step(batch, world.now))
         if self.node is not None:
@@ -188,43 +193,50 @@ class SimulatedHost:
     def _perform(self, effects: list[Effect]) -> None:
         """The ordering rule: all records are synced before anything else happens."""
         world = self.world
-        self.store += [effect.record for effect in effects if type(effect) is Persist]
+        for effect in effects:
+            if type(effect) is Persist:
+                self.store.append(effect.record)
         if self.crash_next:
             world.crash(self.name)
             return
         for effect in effects:
-            match effect:
-                case Send(peer=peer):
-                    connection = self.sessions.get(peer)
-                    if connection is not None:
-                        world.network.send(self.name, connection, effect)
-                case Deliver():
-                    world.delivered(self, effect)
-                case Receipt():
-                    world.confirmed(effect)
-                case Live(subscription=subscription, start=start, unreachable=unreachable):
-                    world.record(
-                        trace.Live(
-                            t=world.now,
-                            subscription=subscription,
-                            start=start.first,
-                            unreachable=world.brokers_in(unreachable),
-                        )
+            if type(effect) is Send:
+                connection = self.sessions.get(effect.peer)
+                if connection is not None:
+                    world.network.send(self.name, connection, effect)
+            elif type(effect) is not Persist:
+                self._perform_one(effect)
+
+    def _perform_one(self, effect: Effect) -> None:
+        world = self.world
+        match effect:
+            case Deliver():
+                world.delivered(self, effect)
+            case Receipt():
+                world.confirmed(effect)
+            case Live(subscription=subscription, start=start, unreachable=unreachable):
+                world.record(
+                    trace.Live(
+                        t=world.now,
+                        subscription=subscription,
+                        start=start.first,
+                        unreachable=world.brokers_in(unreachable),
                     )
-                case Reset(subscription=subscription, publishers=publishers, start=start):
-                    world.record(
-                        trace.Reset(
-                            t=world.now, subscription=subscription, publishers=publishers, start=start.first
-                        )
+                )
+            case Reset(subscription=subscription, publishers=publishers, start=start):
+                world.record(
+                    trace.Reset(
+                        t=world.now, subscription=subscription, publishers=publishers, start=start.first
                     )
-                case Connect(peer=peer):
-                    world.network.dial(self.name, peer)
-                case Disconnect(peer=peer):
-                    connection = self.sessions.pop(peer, None)
-                    if connection is not None:
-                        world.network.close(self.name, peer, connection)
-                case Persist():
-                    pass
+                )
+            case Connect(peer=peer):
+                world.network.dial(self.name, peer)
+            case Disconnect(peer=peer):
+                connection = self.sessions.pop(peer, None)
+                if connection is not None:
+                    world.network.close(self.name, peer, connection)
+            case Send() | Persist():
+                pass  # done already
 
 
 class World:
@@ -294,7 +306,7 @@ class World:
         def make(stored: list[Record]) -> Leaf:
             return Leaf(config, stored, topics=self.topics, rng=self.random(f"client {name}"))
 
-        host = self.hosts[name] = SimulatedHost(self, name, make)
+        host = self.hosts[name] = SimulatedHost(self, name, make, is_client=True)
         self.homes[name] = home
         host.start()
         return host
@@ -447,6 +459,8 @@ class World:
     def requested(self, client: NodeId, batch: list[Input]) -> None:
         """A client handles requests of its application now: that is when they happen."""
         for each in batch:
+            if type(each) is MessageReceived:
+                continue
             match each:
                 case PublishRequested(topic=topic, publisher=publisher, attributes=attributes):
                     sequence = self._sequences.get((publisher, topic), 0) + 1

@@ -51,12 +51,15 @@ class Subscriptions:
         self._out = out
         self._touched: dict[SubscriptionId, None] = {}
         self._ended: dict[SubscriptionId, None] = {}
+        self._has_news = False
+        """Whether some session has not carried the whole log."""
 
     # -- the log -----------------------------------------------------------------------------------------
 
     def session_up(self, peer: NodeId) -> None:
         """A new session knows nothing yet."""
         self._peers[peer] = PeerLog(untold=dict.fromkeys(self._log.subscriptions()))
+        self._has_news = True
 
     def on_log(self, peer: NodeId, entries: Sequence[LogEntry]) -> None:
         """Accept on arrival, whoever sent it."""
@@ -77,8 +80,7 @@ class Subscriptions:
             if mine is not None and each.ended:
                 peer_log.ended[each.subscription] = None
                 if not mine.ended:
-                    self._log.end(each.subscription)
-                    self._ended[each.subscription] = None
+                    self._end(each.subscription)
             peer_log.told(each.subscription, each.index)
             self._touched[each.subscription] = None
 
@@ -86,15 +88,20 @@ class Subscriptions:
         if self._overlay.sessions.up[peer].identity.is_leaf and self.is_settled():
             self._peers[peer].news[subscription] = None
         self._log.append(subscription, body, dict(self._forwarding.entered.get(body.topic, ())))
+        self._has_news = True
         for peer_log in self._peers.values():
             peer_log.untold[subscription] = None
+
+    def _end(self, subscription: SubscriptionId) -> None:
+        self._log.end(subscription)
+        self._ended[subscription] = None
+        self._has_news = True
 
     def give_up(self, target: NodeId) -> None:
         """End the subscriptions of a client, or of all that lie behind a node, that cannot be reached."""
         for entry in self._log.after(0):
             if entry.target == target and not entry.ended:
-                self._log.end(entry.subscription)
-                self._ended[entry.subscription] = None
+                self._end(entry.subscription)
 
     def absent_clients(self) -> list[NodeId]:
         """This broker's own clients that have subscriptions and no session here."""
@@ -123,6 +130,9 @@ class Subscriptions:
 
     def stream(self) -> None:
         """Send on every session the entries that it has not carried yet; a client gets only its own."""
+        if not self._has_news:
+            return
+        self._has_news = False
         for peer, peer_log in self._peers.items():
             entries = self._log.after(peer_log.streamed)
             if not entries:
