@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from gapless.core.events import MessageReceived
+from gapless.core.events import MessageReceived, SuspectRequested
 from gapless.core.messages import Message
 from gapless.core.messages.publisher import (
     Acknowledged,
@@ -62,7 +62,7 @@ def under_faults(seed: int, *, delta: int, crashes: int, cuts: int) -> tuple[Wor
     handled = Handlings(world)
     subscribe_all(world, {"s0": "", "s1": "n >= 50"})
     for source in "pq":
-        publish_all(world, source, 200, every=40 * MILLISECOND)
+        publish_all(world, source, 400, every=20 * MILLISECOND)
     for k in (2, 3):
         world.at(world.now + k * SECOND, lambda k: world.subscribe(f"s{k}", f"s{k}", TOPIC), k)
     window = Window(world.now, world.now + 8 * SECOND)
@@ -70,7 +70,7 @@ def under_faults(seed: int, *, delta: int, crashes: int, cuts: int) -> tuple[Wor
     world.run(until=window.closes)
     faults.heal_all()
     assert_promises(world)
-    assert faults.injected >= (crashes + cuts) // 2
+    assert faults.injected >= 2
     return world, handled
 
 
@@ -136,20 +136,12 @@ def test_p0_51_the_queue_is_fifo(seed: int) -> None:
     world, handled = under_faults(seed, delta=1, crashes=0, cuts=8)
     met = 0
     for name in world.brokers():
-        last: dict[tuple[str, int], int] = {}
+        last: dict[str, tuple[int, int]] = {}
         for each in handled.of(name):
             publisher, sequence, generation = each.event
-            if (
-                not each.is_duplicate
-                and not each.in_custody
-                and sequence > last.get((publisher, generation), 0)
-            ):
-                assert not any(
-                    sequence < seen
-                    for (who, when), seen in last.items()
-                    if (who, when) == (publisher, generation)
-                )
-                last[publisher, generation] = sequence
+            if not each.is_duplicate and not each.in_custody:
+                assert (generation, sequence) > last.get(publisher, (0, 0)), each
+                last[publisher] = (generation, sequence)
                 met += 1
     assert met > 1000
 
@@ -189,8 +181,8 @@ def test_p0_52_what_the_source_took_unaware_is_marked_after_the_heal() -> None:
     """The example of Fig. 1: the copy of p1 that leaves the first broker on the side of the subscribers says
     that it is not safe for s2.
 
-    Our implementation names the subscription instead of the partition, which is over by then: b2 sees from the
-    epoch of the copy that b1 was not aware of s2.
+    Our implementation names the subscription instead of the partition, which is over by then: b2 sees from
+    the epoch of the copy that b1 was not aware of s2.
 
     Reference: 000, section V, and section I, Fig. 1
     """
@@ -353,13 +345,14 @@ def test_p0_57_a_duplicate_in_the_queue_adds_its_sender() -> None:
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "s": "c"}, latency=STEADY)
     subscribe_all(world, {"s": ""})
-    world.network.slowness["s", "c"] = 500
+    world.network.slowness["s", "c"] = 100
     sent, handled = Messages(world), Handlings(world)
     publish_all(world, "p", 1)
     world.run_for(6 * HOP)
     assert delivered(world, "s") == [1]
     world.cut("a", "b")
-    world.run_for(2300 * MILLISECOND)
+    world.hosts["a"].receive(SuspectRequested("b"))
+    world.run_for(6 * HOP)
     assert [(each.peer, each.in_custody) for each in handled.of("c")] == [("b", False), ("a", True)]
     assert acknowledged(sent, "c") == []
     world.run_for(SECOND)
@@ -482,6 +475,34 @@ def test_p0_59_an_island_that_did_not_know_the_subscription_is_withheld() -> Non
     assert delivered(world, "s") == [6, 7, 8, 9, 10]
 
 
+@pytest.mark.xfail(
+    strict=True,
+    reason="what passes an unreached broker is withheld, though its source was reached and all were aware",
+)
+def test_p0_59_a_reached_source_is_not_withheld_for_the_way_its_events_take() -> None:
+    """Unsafe is what comes from a source that did not accept s: x was reached round y and confirmed s, so its
+    events are promised, also those that go through y later, when y knows s and a still takes it for failed.
+
+    Reference: 000, section V, Fig. 4, line 9
+    """
+    world = start_network(chain("a0", "a", "y", "x"), {"s": "a0", "p": "x"})
+    for pair in (("a", "y"), ("a0", "y"), ("x", "y")):
+        world.cut(*pair)
+    world.run_for(BYPASSED)
+    subscribe_all(world, {"s": ""})
+    assert lives(world, "s")[0].unreachable == ("y",)
+    for pair in (("a0", "y"), ("x", "y")):
+        world.heal(*pair)
+    world.run_for(RECOVERED)
+    publish_all(world, "p", 3)
+    world.run_for(SECOND)
+    world.heal("a", "y")
+    world.run_for(RECOVERED)
+    publish_all(world, "p", 2)
+    assert_promises(world)
+    assert delivered(world, "s") == [1, 2, 3, 4, 5]
+
+
 @pytest.mark.parametrize("source", ["x", "w"])
 def test_p0_59_one_partition_can_be_an_island_and_a_barrier(source: NodeId) -> None:
     """Behind the dead y, x is reached and w is not: what comes from x flows, what comes from w is withheld
@@ -539,31 +560,27 @@ def test_p0_60_the_unconfirmed_go_before_the_new() -> None:
 
     Reference: 000, section VI
     """
-    patient = 200  # a to c takes a second
     world = start_network(chain("a", "y", "x"), {"p": "a", "s": "x"}, latency=STEADY)
     subscribe_all(world, {"s": ""})
     world.crash("y")
     world.run_for(BYPASSED)
-    world.network.slowness["a", "x"] = patient
-    publish_all(world, "p", 1)
     world.restart("y")
-    world.run_until(lambda: world.broker("a").overlay.frontier.active == ["y"])
+    world.run_until(lambda: "y" in world.hosts["a"].connections)
+    world.network.slowness["a", "x"] = 100
     sent = Messages(world)
     publish_all(world, "p", 1)
-    world.run_for(10 * MILLISECOND)
-    assert in_custody(world)
-    world.network.slowness.clear()
+    world.run_until(lambda: world.broker("a").overlay.frontier.active == ["y"])
+    publish_all(world, "p", 1)
+    world.run_for(20 * HOP)
+    assert delivered(world, "s") == [1, 2], "before the first copy has arrived"
     assert_promises(world)
+    from_a = [(target, copy.event.sequence) for source, target, copy in copies(sent) if source == "a"]
+    assert from_a == [("x", 1), ("y", 1), ("y", 2)]
     assert delivered(world, "s") == [1, 2]
-    through_y = [
-        copy.event.sequence for source, target, copy in copies(sent) if (source, target) == ("y", "x")
-    ]
-    assert through_y == [1, 2] or through_y == [2]
 
 
 @pytest.mark.parametrize("delta", [1, 2])
-@pytest.mark.parametrize("seed", range(5))
-def test_p0_61_vectors_know_what_sequences_of_the_source_know(delta: int, seed: int) -> None:
+def test_p0_61_vectors_know_what_sequences_of_the_source_know(delta: int) -> None:
     """The trivial scheme, the highest sequence of each source, is the reference: under random cuts and
     suspicions of at most δ links the sequence vectors take the same copies for duplicates.
 
@@ -571,28 +588,28 @@ def test_p0_61_vectors_know_what_sequences_of_the_source_know(delta: int, seed: 
 
     Reference: 000, section VI
     """
-    world, handled = under_faults(seed, delta=delta, crashes=0, cuts=10)
-    highest: dict[tuple[NodeId, str, int], int] = {}
     verdicts: Counter[bool] = Counter()
-    for each in handled.all:
-        if each.node in world.homes or each.peer in world.homes:
-            continue
-        publisher, sequence, generation = each.event
-        key = (each.node, publisher, generation)
-        newest = max((when for node, who, when in highest if (node, who) == key[:2]), default=0)
-        if generation < newest:
-            continue  # an older generation is no longer handled at all
-        expected = sequence <= highest.get(key, 0)
-        assert (each.is_duplicate or each.in_custody) == expected, each
-        highest[key] = max(sequence, highest.get(key, 0))
-        verdicts[expected] += 1
-    assert verdicts[False] > 500
-    assert verdicts[True] > 0 or seed
+    for seed in range(6):
+        world, handled = under_faults(seed, delta=delta, crashes=0, cuts=10)
+        highest: dict[tuple[NodeId, str], tuple[int, int]] = {}
+        for each in handled.all:
+            if each.node in world.homes or each.peer in world.homes:
+                continue
+            publisher, sequence, generation = each.event
+            before = highest.get((each.node, publisher), (0, 0))
+            if generation < before[0]:
+                continue  # an older generation is no longer handled at all
+            expected = (generation, sequence) <= before
+            assert (each.is_duplicate or each.in_custody) == expected, each
+            highest[each.node, publisher] = max(before, (generation, sequence))
+            verdicts[expected] += 1
+    assert verdicts[False] > 5000
+    assert verdicts[True] > 10
 
 
 def test_p0_62_without_fault_tolerance_the_neighbour_is_enough() -> None:
-    """With δ = 0 the highest sequence of each immediate neighbour suffices: vectors have the length 1, and what
-    is sent again after a cut is known.
+    """With δ = 0 the highest sequence of each immediate neighbour suffices: vectors have the length 1, and
+    what is sent again after a cut is known.
 
     Reference: 000, section VI
     """
@@ -620,7 +637,7 @@ def test_p0_62_without_fault_tolerance_the_neighbour_is_enough() -> None:
 
 def test_p0_102_one_order_for_all_types() -> None:
     """Subscriptions, publications and confirmations are processed in one arrival order: no publication
-    overtakes a subscription, and one that follows the confirmation of s was forwarded by a sender that knew s.
+    overtakes a subscription, and one that follows the confirmation of s comes from a sender that knew s.
 
     Reference: 000, Lemma 1, property 2
     """
@@ -669,8 +686,8 @@ def test_p0_102_one_order_for_all_types() -> None:
 
 
 def test_p0_103_publications_move_away_from_their_source() -> None:
-    """A copy is never sent back towards its source: with a matching subscriber at the publisher's own broker b1
-    and another at b3, b2 sends nothing back to b1, and the queues drain (X-P0-21).
+    """A copy is never sent back towards its source: with a matching subscriber at the publisher's own broker
+    b1 and another at b3, b2 sends nothing back to b1, and the queues drain (X-P0-21).
 
     Reference: 000, sections V and VIII; 003, appendix A.2
     """

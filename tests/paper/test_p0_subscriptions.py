@@ -183,7 +183,8 @@ def test_p0_30_to_all_downstream_and_back(home: NodeId) -> None:
     tree, world = tree_of(links), start_network(links, {"s": home})
     sent = Messages(world)
     away = distances(tree, home)
-    tapped, early = world.network.tap, []
+    tapped = world.network.tap
+    early: list[NodeId] = []
 
     def tap(source: NodeId, target: NodeId, message: object) -> None:
         assert tapped is not None

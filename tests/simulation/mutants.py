@@ -87,7 +87,7 @@ def publications_before_log(original: Original, self: PublisherBroker, now: Micr
 def log_on_active_sessions_only(original: Original, self: Subscriptions) -> None:
     """Rule 2: a session that nobody is routed over now is told nothing."""
     active = set(self._overlay.frontier.active) | set(self._overlay.leaves())
-    everybody = self._peers
+    everybody, self._has_news = self._peers, True
     self._peers = {peer: peer_log for peer, peer_log in everybody.items() if peer in active}
     original(self)
     self._peers = everybody

@@ -23,7 +23,7 @@ from gapless.simulation import trace
 from gapless.simulation.checkers import check
 from gapless.simulation.network import Latency
 from gapless.simulation.world import World
-from mutants import MUTANTS, broken
+from simulation.mutants import MUTANTS, broken
 from support import RECOVERED, chain
 
 TOPIC = "t"

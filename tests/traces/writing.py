@@ -8,14 +8,22 @@ import msgspec
 
 from gapless.core.effects import LinkAdded, LinkRemoved, Record
 from gapless.core.messages import (
+    Acknowledged,
+    Attached,
+    Confirmed,
     Joined,
     JoinedConfirmed,
     JoinRefused,
+    Log,
     Message,
     Neighbourhood,
     PartialTopology,
+    PartitionInfo,
+    Publications,
+    Superseded,
 )
-from gapless.core.model import Event, Link
+from gapless.core.messages.publisher import Confirmation, LogEntry, Publication
+from gapless.core.model import Event, Link, Partition
 from gapless.core.overlay.overlay import Overlay
 from gapless.simulation.world import SimulatedHost
 
@@ -68,8 +76,61 @@ def message(sent: Message) -> str:
             return f"{name} {node}, incarnation {incarnation}"
         case JoinRefused(reason=reason):
             return f"{name}: {reason}"
+        case PartitionInfo(partition=each, distance=distance, is_open=is_open):
+            return (
+                f"{name} {partition(each)} is {'there' if is_open else 'gone'}, {distance} from its detector"
+            )
+        case Log(entries=entries):
+            return f"{name} {', '.join(map(_entry, entries))}"
+        case Confirmed(confirmations=confirmations):
+            return f"{name} {', '.join(map(_confirmation, confirmations))}"
+        case Publications(batch=batch):
+            return f"{name} {', '.join(map(_publication, batch))}"
+        case Acknowledged(acknowledgements=acknowledgements):
+            told = [f"{ack.publisher}#{_ranges(ack.ranges)}" for ack in acknowledgements]
+            return f"{name} {', '.join(told)}"
+        case Attached(generation=generation, moved=moved):
+            return f"{name} in generation {_generation(generation)}{', moved' if moved else ''}"
+        case Superseded(publisher=publisher, generation=generation):
+            return f"{name} {publisher} by generation {_generation(generation)}"
         case _:
             return " ".join([name, *map(_value, msgspec.structs.astuple(sent))])
+
+
+def partition(each: Partition) -> str:
+    return f"{each.detector}.{each.number}<{' '.join(each.nodes)}>"
+
+
+def _generation(generation: int) -> str:
+    """Incarnation of the client, and how many home sessions it has had in it."""
+    return f"{generation >> 32}.{generation & 0xFFFFFFFF}"
+
+
+def _entry(entry: LogEntry) -> str:
+    text = f"{entry.index}: {entry.subscription}"
+    if entry.body is not None:
+        text += f' "{entry.body.selector}" [{" ".join(entry.body.path)}]'
+    return text + (" ended" if entry.ended else "") + (" news" if entry.news else "")
+
+
+def _confirmation(each: Confirmation) -> str:
+    pending = f" but {' '.join(map(partition, each.pending))}" if each.pending else ""
+    cut = f" after {' '.join(f'{name}#{last}' for name, last in each.cut.items())}" if each.cut else ""
+    return f"{each.subscription}{pending}{cut}"
+
+
+def _publication(each: Publication) -> str:
+    vector = " ".join(f"{node}:{number if life else 'nil'}" for node, life, number in each.vector)
+    text = f"{event(each.event)} ({vector})" if vector else event(each.event)
+    if each.excluded:
+        text += f" not for {' '.join(each.excluded)}"
+    if each.tags:
+        text += f" out of {' '.join(map(partition, each.tags))}"
+    return text + (" best effort" if each.best_effort else "")
+
+
+def _ranges(ranges: Iterable[tuple[int, int]]) -> str:
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 def _value(value: object) -> str:
