@@ -233,13 +233,6 @@ def no_resend(original: Original, self: Forwarding) -> None:
     """Rule 8: what was lost with a session is not sent again."""
 
 
-@breaks(Forwarding, "session_down")
-def session_down_unnoticed(original: Original, self: Forwarding, peer: NodeId) -> None:
-    """Rule 8: what was sent on a session that broke counts as under way for ever."""
-    self._blocked.pop(peer, None)
-    self.detached(peer)
-
-
 @breaks(Forwarding, "resend")
 def no_resend_to_a_nearer_node(original: Original, self: Forwarding) -> None:
     """Rule 8: what is under way to a far node stays so when a nearer one is back."""

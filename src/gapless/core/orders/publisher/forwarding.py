@@ -31,8 +31,8 @@ class Forwarding:
         identity = overlay.identity
         self.custody = Custody()
         self.vectors = Vectors(identity.node, identity.incarnation, overlay.topology.delta)
-        self.present: dict[Source, NodeId] = {}
-        """The publishers that publish here now, and the client of each."""
+        self.present: dict[Source, tuple[NodeId, int]] = {}
+        """The publishers that publish here now, with the client and the generation of each."""
         self.entered: dict[str, dict[str, int]] = {}
         """By topic and publisher the highest sequence that this broker took from the publisher itself."""
         self._overlay = overlay
@@ -42,12 +42,21 @@ class Forwarding:
         self._blocked: dict[NodeId, list[Held]] = {}
         """Peers to whom a copy would not be legitimate, and all that waits for it, in order."""
 
+    def entered_so_far(self, topic: str) -> tuple[dict[str, int], dict[str, tuple[NodeId, int]]]:
+        """What a subscription that comes now has missed here, and who publishes here at this moment."""
+        here = {publisher: who for (where, publisher), who in self.present.items() if where == topic}
+        return dict(self.entered.get(topic, ())), here
+
+    def still_present(self, topic: str, earlier: Mapping[str, tuple[NodeId, int]]) -> list[str]:
+        """Which publishers have published here, and nowhere else, since that moment."""
+        return [each for each, who in earlier.items() if self.present.get((topic, each)) == who]
+
     # -- arriving ----------------------------------------------------------------------------------------
 
     def enter(self, leaf: NodeId, publication: Publication) -> None:
         """This broker takes the event from its publisher."""
         event, source = publication.event, source_of(publication.event)
-        self.present[source] = leaf
+        self.present[source] = (leaf, publication.generation)
         stream = self._stream(leaf, source, publication.generation)
         if stream is None:
             return
@@ -213,7 +222,7 @@ class Forwarding:
 
     def detached(self, leaf: NodeId) -> None:
         """The client's publishers publish elsewhere from now on."""
-        for source in [source for source, client in self.present.items() if client == leaf]:
+        for source in [source for source, (client, _) in self.present.items() if client == leaf]:
             del self.present[source]
             stream = self.custody.streams.get(source)
             if stream is not None:

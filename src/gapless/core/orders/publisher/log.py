@@ -29,6 +29,8 @@ class Entry:
     body: Body
     entered: dict[str, int]
     """Per publisher the highest sequence that entered here before the subscription was known here."""
+    present: dict[str, tuple[NodeId, int]]
+    """The publishers that published here at that moment, with client and generation."""
     ended: bool = False
 
     @property
@@ -95,10 +97,16 @@ class SubscriptionLog:
         self._entries: dict[SubscriptionId, Entry] = {}
         self._indexes: dict[str, MatchIndex[SubscriptionId]] = {}
 
-    def append(self, subscription: SubscriptionId, body: Body, entered: dict[str, int]) -> None:
+    def append(
+        self,
+        subscription: SubscriptionId,
+        body: Body,
+        entered: dict[str, int],
+        present: dict[str, tuple[NodeId, int]],
+    ) -> None:
         """Add a subscription."""
         self.length += 1
-        self._entries[subscription] = Entry(self.length, subscription, body, entered)
+        self._entries[subscription] = Entry(self.length, subscription, body, entered, present)
         self._indexes.setdefault(body.topic, MatchIndex()).add(subscription, parsed(body.selector))
 
     def learn_path(self, subscription: SubscriptionId, body: Body) -> bool:
@@ -118,7 +126,7 @@ class SubscriptionLog:
         old = self._entries.pop(subscription)
         self._indexes[old.body.topic].remove(subscription)
         self.length += 1
-        self._entries[subscription] = Entry(self.length, subscription, old.body, {}, ended=True)
+        self._entries[subscription] = Entry(self.length, subscription, old.body, {}, {}, ended=True)
 
     def purge(self, subscription: SubscriptionId) -> None:
         """Forget that a subscription has ended."""

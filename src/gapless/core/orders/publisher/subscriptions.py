@@ -87,7 +87,8 @@ class Subscriptions:
     def _accept(self, peer: NodeId, subscription: SubscriptionId, body: Body) -> None:
         if self._overlay.sessions.up[peer].identity.is_leaf and self.is_settled():
             self._peers[peer].news[subscription] = None
-        self._log.append(subscription, body, dict(self._forwarding.entered.get(body.topic, ())))
+        entered, present = self._forwarding.entered_so_far(body.topic)
+        self._log.append(subscription, body, entered, present)
         self._has_news = True
         for peer_log in self._peers.values():
             peer_log.untold[subscription] = None
@@ -216,10 +217,8 @@ class Subscriptions:
         if not sides.all_tried:
             return
         pending = dict.fromkeys(sides.partitions)
-        topic, cut = entry.body.topic, dict(entry.entered)
-        present = dict.fromkeys(
-            publisher for publisher in cut if (topic, publisher) in self._forwarding.present
-        )
+        cut = dict(entry.entered)
+        present = dict.fromkeys(self._forwarding.still_present(entry.body.topic, entry.present))
         for peer in sides.others:
             answer = self._peers[peer].confirmed.get(entry.subscription)
             if answer is None:
