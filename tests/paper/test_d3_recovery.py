@@ -309,7 +309,7 @@ def test_x_d3_20_an_end_that_only_the_failed_broker_knew_is_not_lost() -> None:
     world.run_for(2 * RECOVERED)
     publish_all(world, "p", 3)
     world.run_for(RECOVERED)
-    assert {name: ways(world, name) for name in world.brokers()} == dict.fromkeys(world.brokers(), {})
+    assert not any(ways(world, name) for name in world.brokers())
     assert confirmed(world, "p") == [1, 2, 3]
     assert_promises(world)
 

@@ -63,6 +63,9 @@ class Connect(msgspec.Struct, frozen=True):
     """Try to open a session; answered by ``SessionUp``, whoever dialed, or ``ConnectFailed``."""
 
     peer: NodeId
+    via: tuple[NodeId, ...] = ()
+    """If the peer does not answer, try through one of these, as through a proxy that only passes bytes on:
+    such a session lives as long as both its legs and the proxy do."""
 
 
 class Disconnect(msgspec.Struct, frozen=True):

@@ -59,6 +59,7 @@ class Dial:
 
     dialer: NodeId
     target: NodeId
+    via: tuple[NodeId, ...] = ()
     lost: bool = False  # it will not be answered, though the dialer does not know that yet
 
 
@@ -79,11 +80,13 @@ class Channel:
 
 
 class Connection:
-    """A session of two nodes, as the wire sees it."""
+    """A session of two nodes, as the wire sees it: direct, or through a proxy."""
 
-    __slots__ = ("channels",)
+    __slots__ = ("channels", "is_broken", "proxy")
 
-    def __init__(self, dialer: NodeId, target: NodeId) -> None:
+    def __init__(self, dialer: NodeId, target: NodeId, proxy: NodeId | None = None) -> None:
+        self.proxy = proxy
+        self.is_broken = False  # its proxy crashed: nothing passes any more, and nobody says so
         self.channels = {dialer: Channel(self, dialer, target), target: Channel(self, target, dialer)}
 
 
@@ -107,6 +110,7 @@ class Network:
 
     def __init__(self, clock: Clock, hosts: dict[NodeId, Host], latency: Latency, rng: Random) -> None:
         self.cut: dict[tuple[NodeId, NodeId], None] = {}
+        self._proxied: dict[Connection, None] = {}
         self.dark: dict[NodeId, None] = {}  # crashed with their whole machine: nothing answers there
         self.slowness: dict[tuple[NodeId, NodeId], int] = {}
         self.us_per_message: dict[tuple[NodeId, NodeId], Micros] = {}
@@ -127,13 +131,24 @@ class Network:
     def heal_link(self, source: NodeId, target: NodeId) -> None:
         """Let the direction go again; what waited in the session arrives, in order."""
         self.cut.pop((source, target), None)
-        connection = self._hosts[source].connections.get(target)
-        if connection is None:
-            connection = self._hosts[target].connections.get(source)
-        if connection is not None:
-            self._clock.at(
-                self._clock.now + self._delay(source, target), self._resume, connection.channels[source]
-            )
+        a, b = self._hosts[source].connections, self._hosts[target].connections
+        direct = a.get(target) or b.get(source)
+        for connection in (*([direct] if direct is not None else ()), *self._proxied):
+            for channel in connection.channels.values():
+                if channel.stalled and (source, target) in self._legs(channel):
+                    delay = self._channel_delay(channel)
+                    self._clock.at(self._clock.now + delay, self._resume, channel)
+
+    def _legs(self, channel: Channel) -> tuple[tuple[NodeId, NodeId], ...]:
+        proxy = channel.connection.proxy
+        if proxy is None:
+            return ((channel.source, channel.target),)
+        return (channel.source, proxy), (proxy, channel.target)
+
+    def _is_cut(self, channel: Channel) -> bool:
+        if channel.connection.proxy is None:
+            return (channel.source, channel.target) in self.cut
+        return channel.connection.is_broken or any(leg in self.cut for leg in self._legs(channel))
 
     def break_session(self, source: NodeId, target: NodeId) -> None:
         """Lose a message inside the session: nothing later may ever arrive on it (P0-09)."""
@@ -142,20 +157,42 @@ class Network:
 
     # -- opening ---------------------------------------------------------------------------------------
 
-    def dial(self, dialer: NodeId, target: NodeId) -> None:
+    def dial(self, dialer: NodeId, target: NodeId, via: tuple[NodeId, ...] = ()) -> None:
         """Try to open a session; the dialer hears of the outcome in any case."""
         if target in self._hosts[dialer].connections:
             return  # the peer was faster, and the node is about to hear of it
-        dial = Dial(dialer, target)
+        dial = Dial(dialer, target, via)
         self._hosts[dialer].dials[target] = dial
         self._clock.at(self._clock.now + self._delay(dialer, target), self._dial_arrives, dial)
 
     def _dial_arrives(self, dial: Dial) -> None:
-        dialer, target = self._hosts[dial.dialer], self._hosts.get(dial.target)
-        ways = (dial.dialer, dial.target), (dial.target, dial.dialer)
-        if dial.target in self.dark or any(way in self.cut for way in ways):
+        is_cut = self._is_pair_cut(dial.dialer, dial.target)
+        if dial.target in self.dark or is_cut:
             self._lose(dial, DIAL_TIMEOUT)
+            if dial.target not in self.dark and self._proxy_of(dial) is not None:
+                dial.lost = False
+                self._clock.at(self._clock.now + DIAL_TIMEOUT // 2, self._dial_by_proxy, dial)
             return
+        self._dial_reaches(dial, None)
+
+    def _is_pair_cut(self, a: NodeId, b: NodeId) -> bool:
+        return (a, b) in self.cut or (b, a) in self.cut
+
+    def _proxy_of(self, dial: Dial) -> NodeId | None:
+        """The first of the offered brokers that runs and reaches both ends."""
+        for name in dial.via:
+            cut = self._is_pair_cut(dial.dialer, name) or self._is_pair_cut(name, dial.target)
+            if name in self._hosts and self._hosts[name].is_up and not cut:
+                return name
+        return None
+
+    def _dial_by_proxy(self, dial: Dial) -> None:
+        proxy = self._proxy_of(dial)
+        if proxy is not None and self._hosts[dial.dialer].dials.get(dial.target) is dial:
+            self._dial_reaches(dial, proxy)
+
+    def _dial_reaches(self, dial: Dial, proxy: NodeId | None) -> None:
+        dialer, target = self._hosts[dial.dialer], self._hosts.get(dial.target)
         if target is None or not target.is_up:
             self._lose(dial, self._delay(dial.target, dial.dialer))
             return
@@ -166,7 +203,9 @@ class Network:
             return  # given up meanwhile
         target.dials.pop(dial.dialer, None)
         replaced = dial.dialer in target.connections
-        connection = target.connections[dial.dialer] = Connection(dial.dialer, dial.target)
+        connection = target.connections[dial.dialer] = Connection(dial.dialer, dial.target, proxy)
+        if proxy is not None:
+            self._proxied[connection] = None
         channel = connection.channels[dial.target]
         channel.arrived_last = self._clock.now + self._delay(dial.target, dial.dialer)
         self._clock.at(channel.arrived_last, self._dial_succeeds, (dial, connection, target.identity))
@@ -230,7 +269,7 @@ class Network:
         self._clock.at(channel.free_at, self._next_on_line, channel)
 
     def _transmit(self, channel: Channel, item: Message | None) -> None:
-        arrival = self._clock.now + self._delay(channel.source, channel.target)
+        arrival = self._clock.now + self._channel_delay(channel)
         if arrival <= channel.arrived_last:
             arrival = channel.arrived_last + 1
         channel.arrived_last = arrival
@@ -238,7 +277,7 @@ class Network:
 
     def _arrives(self, arrival: tuple[Channel, Message | None]) -> None:
         channel, item = arrival
-        if (channel.source, channel.target) in self.cut or channel.stalled:
+        if channel.stalled or self._is_cut(channel):
             channel.stalled.append(item)
             return
         target = self._hosts[channel.target]
@@ -252,6 +291,8 @@ class Network:
 
     def _resume(self, channel: Channel) -> None:
         """The end of a cut: what it held up arrives, before anything that was sent later."""
+        if self._is_cut(channel):
+            return
         waiting, channel.stalled = channel.stalled, deque()
         for item in waiting:
             self._arrives((channel, item))
@@ -275,6 +316,7 @@ class Network:
         connections = self._hosts[source].connections
         if connections.get(peer) is connection:
             del connections[peer]
+        self._proxied.pop(connection, None)
         self._transmit(connection.channels[source], None)
 
     def crashed(self, name: NodeId, *, silently: bool) -> None:
@@ -283,10 +325,19 @@ class Network:
         host.dials.clear()
         if silently:
             self.dark[name] = None
+        for connection in [each for each in self._proxied if each.proxy == name]:
+            connection.is_broken = True
+            del self._proxied[connection]
         for peer, connection in list(host.connections.items()):
             del host.connections[peer]
             if not silently:
                 self._transmit(connection.channels[name], None)
+
+    def _channel_delay(self, channel: Channel) -> Micros:
+        proxy = channel.connection.proxy
+        if proxy is None:
+            return self._delay(channel.source, channel.target)
+        return self._delay(channel.source, proxy) + self._delay(proxy, channel.target)
 
     def _delay(self, source: NodeId, target: NodeId) -> Micros:
         delay = self._latency.draw(self._rng)

@@ -229,8 +229,8 @@ class SimulatedHost:
                         t=world.now, subscription=subscription, publishers=publishers, start=start.first
                     )
                 )
-            case Connect(peer=peer):
-                world.network.dial(self.name, peer)
+            case Connect(peer=peer, via=via):
+                world.network.dial(self.name, peer, via)
             case Disconnect(peer=peer):
                 connection = self.sessions.pop(peer, None)
                 if connection is not None:

@@ -226,14 +226,24 @@ class Overlay:
         self.frontier = walk(self.topology, self.sessions.up, self.sessions.failed)
         self.partitions.update(self.frontier)
         joining = self.joining
-        self.sessions.want(
-            [*self.frontier.wanted, *joining.wanted], [*self.frontier.active, *joining.wanted], now
-        )
+        wanted = [*self.frontier.wanted, *joining.wanted]
+        needed = [*self.frontier.active, *joining.wanted]
+        self.sessions.want(wanted, needed, now, self._proxies())
         joining.advance(self.frontier, self.sessions.up, now)
         while joining.completed:
             self._tell_bypassed(joining.completed.pop())
         self._note_next_deadline()
         return self.frontier != before
+
+    def _proxies(self) -> dict[NodeId, tuple[NodeId, ...]]:
+        """Through whom a client reaches its home when only the link between them is cut.
+
+        Otherwise what others send to the client would wait at its home, which they see alive.
+        """
+        home = self.identity.home
+        if home is None:
+            return {}
+        return {home: tuple(node for node in self.topology.neighbours(home) if node != self.me)}
 
     def _tell_bypassed(self, wave: Wave) -> None:
         """A wave that came here round a broker has not told that broker; it may be alive, and reachable."""

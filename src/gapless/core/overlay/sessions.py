@@ -16,7 +16,7 @@ failed                dialed again after a pause that doubles; → up
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -114,7 +114,13 @@ class Sessions:
 
     # -- what to do ----------------------------------------------------------------------------------
 
-    def want(self, wanted: Collection[NodeId], needed: Collection[NodeId], now: Micros) -> None:
+    def want(
+        self,
+        wanted: Collection[NodeId],
+        needed: Collection[NodeId],
+        now: Micros,
+        via: Mapping[NodeId, tuple[NodeId, ...]],
+    ) -> None:
         """Dial the wanted peers when it is time, forget failed ones that nobody wants any more, and
         note since when a session that this node dialed is needed no longer.
 
@@ -126,7 +132,7 @@ class Sessions:
             redial = self.failed.get(peer)
             if peer not in self._dialing and peer not in self.up and (redial is None or redial.at <= now):
                 self._dialing[peer] = None
-                self._out.append(Connect(peer))
+                self._out.append(Connect(peer, via.get(peer, ())))
         for peer, unneeded_since in self._dialed.items():
             if peer in needed:
                 self._dialed[peer] = None
