@@ -175,6 +175,19 @@ def test_p0_74_held_messages_of_a_dead_edge_are_confirmed() -> None:
     assert in_custody(world) == {}
 
 
+@pytest.mark.xfail(strict=True, reason="the end of a subscription does not release what is held for it")
+def test_p0_74_held_messages_of_an_ended_subscription_are_confirmed() -> None:
+    """Release (iii), for clients: s has unsubscribed, nobody waits for what is held, and it is confirmed.
+
+    Reference: 000, section VIII
+    """
+    world = held_at_c()
+    world.unsubscribe("s", "s")
+    world.run_for(60 * SECOND)
+    assert confirmed(world, "p") == [1, 2, 3]
+    assert held_at(world, "c") == {}
+
+
 def test_p0_75_the_rule_is_hold_or_mark() -> None:
     """The rule can be relaxed: a topic says whether what would go beyond δ is held or goes on marked.
 

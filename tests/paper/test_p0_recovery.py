@@ -30,6 +30,7 @@ from support import (
     assert_promises,
     chain,
     chain_with_p_and_s,
+    copies,
     delivered,
     in_custody,
     known_at,
@@ -468,6 +469,29 @@ def test_p0_87_the_tag_is_replaced() -> None:
     assert unreachable(world, "s")[-1] == ()
     publish_some(world, 2)
     assert delivered(world, "s", "p")[-2:] == [3, 4]
+    assert_promises(world)
+
+
+def test_p0_87_what_comes_out_of_a_tagged_partition_is_withheld() -> None:
+    """b cannot reach y, so s is confirmed without y, but y can go round b to a. What is published at y comes
+    through and is not delivered, because s has the tag; when the partition has recovered, events flow.
+
+    Reference: 000, section VII-A and lemma 1; section V, Fig. 4, lines 34-36
+    """
+    world = start_network(chain("a", "b", "y"), {"s": "a", "p": "y"})
+    world.cut("b", "y")
+    world.run_for(BYPASSED)
+    sent = Messages(world)
+    subscribe_all(world, {"s": ""})
+    assert unreachable(world, "s") == [("y",)]
+    publish_some(world, 2)
+    assert [target for source, target, _ in copies(sent) if source == "a"] == ["s", "s"]
+    assert delivered(world, "s") == []
+    world.heal("b", "y")
+    world.run_for(RECOVERED)
+    assert unreachable(world, "s") == [("y",), ()]
+    publish_some(world, 2)
+    assert delivered(world, "s") == [3, 4]
     assert_promises(world)
 
 

@@ -335,6 +335,25 @@ def sent_again_in_order() -> list[str]:
     return scene.faults(s=[1, 2, 3])
 
 
+def numbers_of_the_first_copy() -> list[str]:
+    """A better copy of p's event comes after q's, which b numbered first: it must not overtake it at y."""
+    scene = Scene(chain("a", "b", "x", "y"), p="a", q="b", s="y")
+    scene.subscribe("s")
+    scene.run(100)
+    scene.part(("a", "b"), ("b", "y"), ("x", "y"))
+    scene.run(100)
+    assert "x" in scene.world.hosts["a"].sessions
+    scene.publish("x")  # from a to x, round b
+    scene.run(10)
+    scene.publish("x", client="q")
+    scene.run(10)
+    scene.heal(("a", "b"))
+    scene.world.run_until(lambda: "b" in scene.world.hosts["a"].sessions, within=5 * SECOND)
+    scene.run(100)  # p's event comes to x again, through b
+    scene.end()
+    return scene.faults(s=[1])
+
+
 def evidence_of_a_broker_that_forgot() -> list[str]:
     """b got 1 and 3 from a, which did not know s; a crashed, and nobody else can say so."""
     scene = _forgetful(s_first=True)
@@ -565,6 +584,7 @@ STORIES: dict[Story, tuple[str, ...]] = {
     a_client_is_its_own_direction: ("client-in-the-direction-of-its-broker",),
     nearer_node_returns: ("no-resend-to-a-nearer-node",),
     sent_again_in_order: ("resend-in-reverse-order", "no-resend"),
+    numbers_of_the_first_copy: ("numbers-of-the-better-copy",),
     evidence_of_a_broker_that_forgot: ("no-evidence",),
     targets_stay_as_first_decided: ("match-again-on-resend",),
     repeated_at_the_new_home: ("nothing-repeated-at-a-new-home", "confirm-on-take-over"),

@@ -110,6 +110,8 @@ class Network:
 
     def __init__(self, clock: Clock, hosts: dict[NodeId, Host], latency: Latency, rng: Random) -> None:
         self.cut: dict[tuple[NodeId, NodeId], None] = {}
+        self.proxying = True
+        """Whether brokers pass on what others cannot send each other directly."""
         self._proxied: dict[Connection, None] = {}
         self.dark: dict[NodeId, None] = {}  # crashed with their whole machine: nothing answers there
         self.slowness: dict[tuple[NodeId, NodeId], int] = {}
@@ -180,7 +182,7 @@ class Network:
 
     def _proxy_of(self, dial: Dial) -> NodeId | None:
         """The first of the offered brokers that runs and reaches both ends."""
-        for name in dial.via:
+        for name in dial.via if self.proxying else ():
             cut = self._is_pair_cut(dial.dialer, name) or self._is_pair_cut(name, dial.target)
             if name in self._hosts and self._hosts[name].is_up and not cut:
                 return name

@@ -116,6 +116,7 @@ def build(options: Options, seed: int) -> World:
     world = World(
         seed=seed, delta=options.delta, latency=latency, timing=_timing(latency), topics={TOPIC: topic}
     )
+    world.network.proxying = world.random("proxies").random() < 0.5
     links = random_tree(options.brokers, options.fanout, world.random("tree"))
     world.add_tree(links) if links else world.add_broker("b0")
     return world

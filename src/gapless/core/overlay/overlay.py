@@ -236,14 +236,21 @@ class Overlay:
         return self.frontier != before
 
     def _proxies(self) -> dict[NodeId, tuple[NodeId, ...]]:
-        """Through whom a client reaches its home when only the link between them is cut.
+        """Through whom a neighbour can be reached when only the link to it is cut.
 
-        Otherwise what others send to the client would wait at its home, which they see alive.
+        Others see it alive and send to it what is meant for this side, and the other way round: all that
+        would wait until the link is healed.
         """
-        home = self.identity.home
-        if home is None:
-            return {}
-        return {home: tuple(node for node in self.topology.neighbours(home) if node != self.me)}
+        near = self.topology.neighbours()
+        return {
+            node: tuple(
+                dict.fromkeys(
+                    each for each in (*self.topology.neighbours(node), *near) if each not in (self.me, node)
+                )
+            )
+            for node in self.frontier.wanted
+            if node in near
+        }
 
     def _tell_bypassed(self, wave: Wave) -> None:
         """A wave that came here round a broker has not told that broker; it may be alive, and reachable."""
@@ -313,6 +320,8 @@ class Overlay:
         Away from the destination it is longer by this node and those that the session bypasses. Where the
         session leads towards the destination, the part that both ways share is left out.
         """
+        if not path:
+            return ()  # who does not know the way cannot tell it
         way = self.topology.path(peer) if peer in self.topology else [self.me, peer]
         shared = 0
         for ahead, step in zip(reversed(path), way[1:], strict=False):

@@ -64,7 +64,7 @@ class PublisherBroker(BrokerOrder):
 
     def session_down(self, peer: NodeId, now: Micros) -> None:
         """Forget what the session was told; what was sent on it is sent again elsewhere."""
-        self.peers.pop(peer, None)
+        self.subscriptions.session_down(peer)
         self._attached.pop(peer, None)
         self._waiting.pop(peer, None)
         self._outbox.forget(peer)

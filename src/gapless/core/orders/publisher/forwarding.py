@@ -18,7 +18,7 @@ from gapless.core.model import NodeId, Partition, SubscriptionId
 from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Targets, source_of
 from gapless.core.orders.publisher.log import PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.outbox import Outbox
-from gapless.core.orders.publisher.vectors import Vector, Vectors, bypassed, merged, visited
+from gapless.core.orders.publisher.vectors import Vector, Vectors, bypassed, merged
 from gapless.core.overlay.overlay import Overlay
 
 
@@ -147,7 +147,7 @@ class Forwarding:
             self._log.length,
             excluded,
             publication.vector,
-            self._tags(peer, publication),
+            self._tags(publication),
             publication.relaxed,
             publication.best_effort,
         )
@@ -156,17 +156,22 @@ class Forwarding:
             if hop is not None:
                 self._send(hop, held)
 
-    def _tags(self, peer: NodeId, publication: Publication) -> tuple[Partition, ...]:
-        """Tag what comes out of a partition: a broker of it has handled this (000, V; X-P0-03, X-P0-04).
+    def _tags(self, publication: Publication) -> tuple[Partition, ...]:
+        """Tag what was published in a partition, or behind a barrier (000, V; X-P0-03, X-P0-04).
 
-        Only what was published at the publisher's own broker: a client whose broker lies elsewhere and
-        that has moved here was promised with its broker.
+        By its source, not by its way: what comes from a broker that was reached is promised, whoever passes
+        it on. So a client that has moved into a partition is promised with its own broker.
         """
         table = self._overlay.partitions.table()
         if not table or publication.entry != publication.home:
             return publication.tags
-        handlers = {peer, publication.entry, *visited(publication.vector)}
-        found = [each for each in table if not handlers.isdisjoint(each.nodes)]
+        way = {node for node, _, _ in publication.vector}
+        delta = self._overlay.topology.delta
+        found = [
+            each
+            for each in table
+            if publication.home in each.nodes or (len(each.nodes) > delta and each.nodes[-1] in way)
+        ]
         return tuple(dict.fromkeys((*publication.tags, *found)))
 
     # -- leaving -----------------------------------------------------------------------------------------

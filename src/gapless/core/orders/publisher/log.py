@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gapless.core.messages.publisher import Body, Confirmation
-from gapless.core.model import Event, NodeId, SubscriptionId
+from gapless.core.model import Event, Incarnation, NodeId, SubscriptionId
 from gapless.core.orders.base import parsed
 from gapless.matching import MatchIndex
 
@@ -48,6 +48,8 @@ class Entry:
 class PeerLog:
     """What one session has told and been told of the logs at its two ends."""
 
+    incarnation: Incarnation = 0
+    """Which life of the peer the session is with."""
     index_of: dict[SubscriptionId, int] = field(default_factory=dict)
     """The index of each subscription in the peer's log."""
     last_index: int = 0
@@ -131,6 +133,10 @@ class SubscriptionLog:
     def purge(self, subscription: SubscriptionId) -> None:
         """Forget that a subscription has ended."""
         assert self._entries.pop(subscription).ended, "only what has ended is forgotten"
+
+    def is_wanted(self, target: NodeId) -> bool:
+        """Whether some subscription leads to the target."""
+        return any(entry.target == target and not entry.ended for entry in self._entries.values())
 
     def matching(self, event: Event) -> list[SubscriptionId]:
         """The subscriptions that want the event, in the order of the log."""

@@ -24,7 +24,7 @@ class Sides:
     """The sides of this broker, seen from a subscription whose client lies in some direction."""
 
     towards: list[NodeId]
-    """Active peers in that direction."""
+    """Peers in that direction: all of them, since the client may listen to one that is not active here."""
     others: list[NodeId]
     """Active peers elsewhere: all of them must confirm."""
     partitions: list[Partition]
@@ -51,15 +51,27 @@ class Subscriptions:
         self._out = out
         self._touched: dict[SubscriptionId, None] = {}
         self._ended: dict[SubscriptionId, None] = {}
+        self._remembered: dict[NodeId, PeerLog] = {}
         self._has_news = False
         """Whether some session has not carried the whole log."""
 
     # -- the log -----------------------------------------------------------------------------------------
 
     def session_up(self, peer: NodeId) -> None:
-        """A new session knows nothing yet."""
-        self._peers[peer] = PeerLog(untold=dict.fromkeys(self._log.subscriptions()))
+        """A new session carries the whole log, but no body that the peer is known to have."""
+        incarnation = self._overlay.sessions.up[peer].incarnation
+        earlier = self._remembered.pop(peer, None)
+        index_of = earlier.index_of if earlier is not None and earlier.incarnation == incarnation else {}
+        untold = dict.fromkeys(each for each in self._log.subscriptions() if each not in index_of)
+        last_index = max(index_of.values(), default=0)
+        self._peers[peer] = PeerLog(incarnation, index_of, last_index, untold)
         self._has_news = True
+
+    def session_down(self, peer: NodeId) -> None:
+        """What this life of a neighbour has told stays true after the session (P0-80)."""
+        peer_log = self._peers.pop(peer)
+        if peer in self._overlay.topology:
+            self._remembered[peer] = peer_log
 
     def on_log(self, peer: NodeId, entries: Sequence[LogEntry]) -> None:
         """Accept on arrival, whoever sent it."""
@@ -94,7 +106,10 @@ class Subscriptions:
             peer_log.untold[subscription] = None
 
     def _end(self, subscription: SubscriptionId) -> None:
+        target = self._log[subscription].target
         self._log.end(subscription)
+        if not self._log.is_wanted(target):
+            self._forwarding.give_up(target)
         self._ended[subscription] = None
         self._has_news = True
 
@@ -126,7 +141,7 @@ class Subscriptions:
             if all(subscription in peer_log.ended for peer_log in brokers):
                 del self._ended[subscription]
                 self._log.purge(subscription)
-                for peer_log in self._peers.values():
+                for peer_log in (*self._peers.values(), *self._remembered.values()):
                     peer_log.forget(subscription)
 
     def stream(self) -> None:
@@ -163,10 +178,14 @@ class Subscriptions:
         ) and all(direction(node) == besides for node in (*frontier.untried, *frontier.barriers))
 
     def tell_synced(self) -> None:
-        """Tell each side, once a session, when this log has everything of the other sides."""
-        for peer in self._overlay.frontier.active:
-            peer_log = self._peers[peer]
-            if not peer_log.sync_sent and self.is_settled(besides=self._overlay.direction(peer)):
+        """Tell each broker, once a session, when this log has everything of the other sides.
+
+        On every session, since one that is not active here may be so at its other end (P0-15).
+        """
+        for peer, peer_log in self._peers.items():
+            if peer_log.sync_sent or peer not in self._overlay.topology:
+                continue
+            if self.is_settled(besides=self._overlay.direction(peer)):
                 peer_log.sync_sent = True
                 self._out.append(Send(peer, Synced()))
 
@@ -207,7 +226,7 @@ class Subscriptions:
             return direction is not None and overlay.direction(node) == direction
 
         return Sides(
-            towards=[peer for peer in frontier.active if is_towards(peer)],
+            towards=[peer for peer in self._peers if peer in overlay.topology and is_towards(peer)],
             others=[peer for peer in frontier.active if not is_towards(peer)],
             partitions=[own[node] for node in frontier.down if not is_towards(node)],
             all_tried=all(is_towards(node) for node in frontier.untried),

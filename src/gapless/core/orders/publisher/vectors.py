@@ -35,11 +35,6 @@ def nil(node: NodeId) -> Step:
     return node, 0, 0
 
 
-def visited(vector: Vector) -> list[NodeId]:
-    """The brokers that handled the copy."""
-    return [node for node, incarnation, _ in vector if incarnation]
-
-
 def bypassed(vector: Vector) -> int:
     """How many brokers of the path the copy went round."""
     return sum(not incarnation for _, incarnation, _ in vector)
