@@ -29,6 +29,7 @@ from gapless.core.messages import (
 from gapless.core.model import MILLISECOND, SECOND, Link, NodeId, link
 from gapless.core.orders.publisher.log import Entry
 from gapless.simulation import trace
+from gapless.simulation.network import Latency
 from gapless.simulation.trees import random_tree
 from gapless.simulation.world import World
 from support import (
@@ -97,7 +98,8 @@ MATCHING = {"s0": range(10), "s1": range(5), "s2": range(5, 10), "s3": (1, 3, 8)
 
 def unaware_broker(topic: str, *, unsubscribe: bool = False) -> tuple[World, Messages]:
     """Figure 1: s1 is under way from b1 to b2 while p1, p2 and p3 are published at b2."""
-    world = start_network(chain("b1", "b2"), {"p": "b2", "c1": "b1", "c2": "b1"})
+    clients = {"p": "b2", "c1": "b1", "c2": "b1"}
+    world = start_network(chain("b1", "b2"), clients, latency=Latency(tail_chance=0))
     subscribe_all(world, {"c2": "" if unsubscribe else "n IN (1, 3)"}, topic)
     world.network.slowness["b1", "b2"] = 20
     sent = Messages(world)

@@ -108,10 +108,11 @@ class Latency:
 class Network:
     """All links and sessions of a world."""
 
+    proxying: bool = True
+    """Whether brokers pass on what others cannot send each other directly."""
+
     def __init__(self, clock: Clock, hosts: dict[NodeId, Host], latency: Latency, rng: Random) -> None:
         self.cut: dict[tuple[NodeId, NodeId], None] = {}
-        self.proxying = True
-        """Whether brokers pass on what others cannot send each other directly."""
         self._proxied: dict[Connection, None] = {}
         self.dark: dict[NodeId, None] = {}  # crashed with their whole machine: nothing answers there
         self.slowness: dict[tuple[NodeId, NodeId], int] = {}

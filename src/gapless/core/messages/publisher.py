@@ -25,11 +25,13 @@ Step = tuple[NodeId, int, int]
 
 
 class Body(msgspec.Struct, frozen=True, array_like=True):
-    """A subscription, as it is told to somebody who does not know it; ``path`` leads to its client."""
+    """A subscription, as it is told to somebody who does not know it."""
 
+    client: NodeId
     topic: str
     selector: str
     path: Path
+    """The way to the client; empty where it is not known."""
 
 
 class LogEntry(msgspec.Struct, frozen=True, array_like=True):

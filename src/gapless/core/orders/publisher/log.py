@@ -34,11 +34,6 @@ class Entry:
     ended: bool = False
 
     @property
-    def owner(self) -> NodeId | None:
-        """The client, where the path is short enough to name it."""
-        return self.body.path[0] if self.body.path else None
-
-    @property
     def target(self) -> NodeId:
         """The node that events must reach: the first of the path, or nobody as long as there is none."""
         return self.body.path[0] if self.body.path else self.subscription
@@ -105,11 +100,12 @@ class SubscriptionLog:
         body: Body,
         entered: dict[str, int],
         present: dict[str, tuple[NodeId, int]],
-    ) -> None:
+    ) -> Entry:
         """Add a subscription."""
         self.length += 1
-        self._entries[subscription] = Entry(self.length, subscription, body, entered, present)
+        entry = self._entries[subscription] = Entry(self.length, subscription, body, entered, present)
         self._indexes.setdefault(body.topic, MatchIndex()).add(subscription, parsed(body.selector))
+        return entry
 
     def learn_path(self, subscription: SubscriptionId, body: Body) -> bool:
         """Take a longer path; True when there was none before.

@@ -88,7 +88,7 @@ class Subscribing:
 
     def _line(self, peer: NodeId, unique: SubscriptionId, own: Own) -> LogEntry:
         path = tuple(self._overlay.topology.path(peer)[:-1])
-        return LogEntry(0, unique, Body(own.topic, own.selector, path))
+        return LogEntry(0, unique, Body(self._overlay.me, own.topic, own.selector, path))
 
     def _renew(self, unique: SubscriptionId) -> None:
         """The network has lost it: ask again; what was delivered stays delivered."""

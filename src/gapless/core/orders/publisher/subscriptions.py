@@ -61,10 +61,12 @@ class Subscriptions:
         """A new session carries the whole log, but no body that the peer is known to have."""
         incarnation = self._overlay.sessions.up[peer].incarnation
         earlier = self._remembered.pop(peer, None)
-        index_of = earlier.index_of if earlier is not None and earlier.incarnation == incarnation else {}
+        if earlier is None or earlier.incarnation != incarnation:
+            earlier = PeerLog()
+        index_of = earlier.index_of
         untold = dict.fromkeys(each for each in self._log.subscriptions() if each not in index_of)
         last_index = max(index_of.values(), default=0)
-        self._peers[peer] = PeerLog(incarnation, index_of, last_index, untold)
+        self._peers[peer] = PeerLog(incarnation, index_of, last_index, untold, ended=earlier.ended)
         self._has_news = True
 
     def session_down(self, peer: NodeId) -> None:
@@ -78,32 +80,28 @@ class Subscriptions:
         peer_log = self._peers[peer]
         for each in entries:
             mine = self._log.get(each.subscription)
-            if mine is None and each.ended:
-                if each.body is not None:  # the peer waits for everybody to know; this one has forgotten
-                    echo = LogEntry(self._log.length, each.subscription, ended=True)
-                    self._out.append(Send(peer, Log((echo,))))
-                continue
-            if each.body is not None:
-                if mine is None:
-                    self._accept(peer, each.subscription, each.body)
-                elif self._log.learn_path(each.subscription, each.body):
-                    self._forwarding.path_learned(each.subscription)
-                    self._forwarding.resend()
-            if mine is not None and each.ended:
+            if mine is None:
+                if each.body is None:
+                    continue  # the end of something that is forgotten here
+                mine = self._accept(peer, each.subscription, each.body)
+            elif each.body is not None and self._log.learn_path(each.subscription, each.body):
+                self._forwarding.path_learned(each.subscription)
+                self._forwarding.resend()
+            if each.ended:
                 peer_log.ended[each.subscription] = None
                 if not mine.ended:
                     self._end(each.subscription)
             peer_log.told(each.subscription, each.index)
             self._touched[each.subscription] = None
 
-    def _accept(self, peer: NodeId, subscription: SubscriptionId, body: Body) -> None:
+    def _accept(self, peer: NodeId, subscription: SubscriptionId, body: Body) -> Entry:
         if self._overlay.sessions.up[peer].identity.is_leaf and self.is_settled():
             self._peers[peer].news[subscription] = None
         entered, present = self._forwarding.entered_so_far(body.topic)
-        self._log.append(subscription, body, entered, present)
         self._has_news = True
         for peer_log in self._peers.values():
             peer_log.untold[subscription] = None
+        return self._log.append(subscription, body, entered, present)
 
     def _end(self, subscription: SubscriptionId) -> None:
         target = self._log[subscription].target
@@ -121,11 +119,10 @@ class Subscriptions:
 
     def absent_clients(self) -> list[NodeId]:
         """This broker's own clients that have subscriptions and no session here."""
-        owners = {entry.owner: None for entry in self._log.after(0) if len(entry.body.path) == 1}
-        neighbours = self._overlay.topology.neighbours()
-        return [
-            each for each in owners if each is not None and each not in self._peers and each not in neighbours
-        ]
+        own = dict.fromkeys(
+            entry.body.client for entry in self._log.after(0) if entry.body.path == (entry.body.client,)
+        )
+        return [client for client in own if client not in self._peers]
 
     def purge(self) -> None:
         """Forget what has ended once every session knows it and nobody is unreachable (X-P0-19)."""
@@ -155,7 +152,7 @@ class Subscriptions:
                 continue
             peer_log.streamed = self._log.length
             if self._overlay.sessions.up[peer].identity.is_leaf:
-                entries = [entry for entry in entries if entry.owner == peer]
+                entries = [entry for entry in entries if entry.body.client == peer]
             lines = tuple(self._line(entry, peer, peer_log) for entry in entries)
             if lines:
                 self._out.append(Send(peer, Log(lines)))
@@ -164,7 +161,7 @@ class Subscriptions:
         body = None
         if entry.subscription not in peer_log.index_of:
             path = self._overlay.extended(entry.body.path, peer)
-            body = Body(entry.body.topic, entry.body.selector, path)
+            body = Body(entry.body.client, entry.body.topic, entry.body.selector, path)
         news = entry.subscription in peer_log.news
         return LogEntry(entry.index, entry.subscription, body, entry.ended, news)
 
@@ -247,8 +244,8 @@ class Subscriptions:
             for publisher, sequence in answer.cut.items():
                 cut[publisher] = max(sequence, cut.get(publisher, 0))
         confirmation = Confirmation(entry.subscription, tuple(pending), cut, tuple(present))
-        owner = [entry.owner] if entry.owner in self._peers else []
-        for peer in (*sides.towards, *owner):
+        client = [entry.body.client] if entry.body.client in self._peers else []
+        for peer in (*sides.towards, *client):
             peer_log = self._peers[peer]
             if not confirmation.says_as(peer_log.confirmed_to.get(entry.subscription)):
                 peer_log.confirmed_to[entry.subscription] = confirmation
