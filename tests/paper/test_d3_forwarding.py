@@ -357,7 +357,7 @@ def test_d3_23_a_duplicate_of_what_is_in_progress_adds_its_sender() -> None:
 
     Reference: 003, algorithm 1, lines 1 to 9
     """
-    world = start_network(chain("a", "b", "c"), {"p": "a", "s": "c"})
+    world = start_network(chain("a", "b", "c"), {"p": "a", "s": "c"}, latency=Latency(tail_chance=0))
     subscribe_all(world, {"s": ""})
     world.network.slowness["s", "c"] = SLOW
     publish_all(world, "p", 1)

@@ -288,9 +288,6 @@ def test_x_d3_20_what_ends_during_recovery_is_not_brought_back() -> None:
     assert_promises(world)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="far brokers bring back an ended subscription, without the way to its client"
-)
 def test_x_d3_20_an_end_that_only_the_failed_broker_knew_is_not_lost() -> None:
     """The end of a subscription is on its way when the broker fails that has passed it back but not yet on.
     Those behind it still have the subscription. When all is repaired nobody must have it, and nobody may wait
@@ -528,7 +525,7 @@ def test_d3_75_what_was_unconfirmed_is_sent_first_and_in_order() -> None:
 
     Reference: 003, algorithm 7, lines 21 to 23
     """
-    world = start_network(chain("a", "r", "c"), {"p": "a", "s": "c"})
+    world = start_network(chain("a", "r", "c"), {"p": "a", "s": "c"}, latency=Latency(tail_chance=0))
     subscribe_all(world, {"s": ""})
     world.network.slowness["s", "c"] = 60
     publish_all(world, "p", 10, every=2 * MILLISECOND)

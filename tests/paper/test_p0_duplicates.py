@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gapless.core.messages.publisher import Acknowledged, Log, Publication
 from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, NodeId
-from gapless.core.orders.publisher.vectors import Vector, Vectors, bypassed, nil, visited
+from gapless.core.orders.publisher.vectors import Vector, Vectors, bypassed, nil
 from gapless.core.overlay.sessions import Timing
 from gapless.simulation.faults import Faults, Window
 from gapless.simulation.run import WARM_UP, Options, build
@@ -42,6 +42,11 @@ Bits = tuple[int, ...]
 
 TEN = [f"b{k}" for k in range(10)]
 ODD, EVEN = TEN[1:8:2], TEN[2:9:2]
+
+
+def visited(vector: Vector) -> list[NodeId]:
+    """The brokers that handled the copy."""
+    return [node for node, incarnation, _ in vector if incarnation]
 
 
 # -- the definitions, enumerated ---------------------------------------------------------------------------

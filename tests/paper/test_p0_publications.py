@@ -475,10 +475,6 @@ def test_p0_59_an_island_that_did_not_know_the_subscription_is_withheld() -> Non
     assert delivered(world, "s") == [6, 7, 8, 9, 10]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="what passes an unreached broker is withheld, though its source was reached and all were aware",
-)
 def test_p0_59_a_reached_source_is_not_withheld_for_the_way_its_events_take() -> None:
     """Unsafe is what comes from a source that did not accept s: x was reached round y and confirmed s, so its
     events are promised, also those that go through y later, when y knows s and a still takes it for failed.

@@ -257,6 +257,7 @@ class Forwarding:
                     for sender in held.senders:
                         self._outbox.acknowledge(sender, held.publication)
             self._forget_if_idle(source, stream)
+        self._retry_blocked()
 
     def path_learned(self, subscription: SubscriptionId) -> None:
         """What was kept for a subscription whose way was not known can go now."""

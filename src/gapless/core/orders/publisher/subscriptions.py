@@ -18,6 +18,9 @@ from gapless.core.orders.publisher.forwarding import Forwarding
 from gapless.core.orders.publisher.log import Entry, PeerLog, SubscriptionLog
 from gapless.core.overlay.overlay import Overlay
 
+FORGOTTEN_MAX = 10_000
+"""How many ended subscriptions a broker recognises after it has forgotten what they were."""
+
 
 @dataclass(slots=True)
 class Sides:
@@ -52,6 +55,8 @@ class Subscriptions:
         self._touched: dict[SubscriptionId, None] = {}
         self._ended: dict[SubscriptionId, None] = {}
         self._remembered: dict[NodeId, PeerLog] = {}
+        self._forgotten: dict[SubscriptionId, None] = {}
+        """The last subscriptions that everybody knew to have ended: whoever still speaks of one is told."""
         self._has_news = False
         """Whether some session has not carried the whole log."""
 
@@ -81,8 +86,11 @@ class Subscriptions:
         for each in entries:
             mine = self._log.get(each.subscription)
             if mine is None:
-                if each.body is None:
-                    continue  # the end of something that is forgotten here
+                if each.subscription in self._forgotten and (each.body is not None or not each.ended):
+                    echo = LogEntry(self._log.length, each.subscription, ended=True)
+                    self._out.append(Send(peer, Log((echo,))))
+                if each.body is None or each.subscription in self._forgotten:
+                    continue
                 mine = self._accept(peer, each.subscription, each.body)
             elif each.body is not None and self._log.learn_path(each.subscription, each.body):
                 self._forwarding.path_learned(each.subscription)
@@ -137,6 +145,9 @@ class Subscriptions:
         for subscription in list(self._ended):
             if all(subscription in peer_log.ended for peer_log in brokers):
                 del self._ended[subscription]
+                self._forgotten[subscription] = None
+                if len(self._forgotten) > FORGOTTEN_MAX:
+                    del self._forgotten[next(iter(self._forgotten))]
                 self._log.purge(subscription)
                 for peer_log in (*self._peers.values(), *self._remembered.values()):
                     peer_log.forget(subscription)
