@@ -312,7 +312,6 @@ def test_x_d3_20_an_end_that_only_the_failed_broker_knew_is_not_lost() -> None:
     assert_promises(world)
 
 
-@pytest.mark.xfail(strict=True, reason="an end that comes before its subscription is not noted")
 def test_x_d3_20_the_end_of_a_subscription_is_forgotten_everywhere() -> None:
     """A recovering broker hears of the end from one side before it hears of the subscription from the other.
     In the end nothing of either is left.

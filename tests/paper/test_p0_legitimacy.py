@@ -175,7 +175,6 @@ def test_p0_74_held_messages_of_a_dead_edge_are_confirmed() -> None:
     assert in_custody(world) == {}
 
 
-@pytest.mark.xfail(strict=True, reason="the end of a subscription does not release what is held for it")
 def test_p0_74_held_messages_of_an_ended_subscription_are_confirmed() -> None:
     """Release (iii), for clients: s has unsubscribed, nobody waits for what is held, and it is confirmed.
 

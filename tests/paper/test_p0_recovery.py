@@ -754,10 +754,6 @@ def test_p0_92_a_recovered_broker_knows_what_a_twin_knows(delta: int) -> None:
     assert tables[0] == tables[1]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a broker that knows no way to a client tells the next one that the client lies behind itself",
-)
 @pytest.mark.parametrize(("delta", "length"), [(0, 4), (1, 8)])
 def test_p0_92_many_neighbours_recover_at_once(delta: int, length: int) -> None:
     """All brokers between p and s restart at once, and hear from p's side first: when all is repaired every

@@ -62,7 +62,8 @@ from gapless.simulation.network import Connection, Dial, Latency, Network
 
 BUSY: Micros = 20
 """How long a node works on one input."""
-SESSION_CHANGES = (SessionUp, SessionDown)
+ALONE = (SessionUp, SessionDown, UnsubscribeRequested)
+"""Inputs that are a batch of their own: what came before must be performed before they happen."""
 
 
 @dataclass(slots=True, eq=False)
@@ -148,7 +149,7 @@ class SimulatedHost:
         batch: list[Input] = []
         while self.inbox:
             each, connection = self.inbox[0]
-            if type(each) in SESSION_CHANGES:
+            if type(each) in ALONE:
                 if batch:
                     break
                 self.inbox.popleft()

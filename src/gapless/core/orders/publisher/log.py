@@ -53,6 +53,8 @@ class PeerLog:
     """Subscriptions that are known here and the peer has not told of yet."""
     news: dict[SubscriptionId, None] = field(default_factory=dict)
     """Subscriptions of a client that the network did not know until this session told them."""
+    expected: dict[SubscriptionId, None] = field(default_factory=dict)
+    """At a client: its subscriptions that the network should know already."""
     ended: dict[SubscriptionId, None] = field(default_factory=dict)
     """Subscriptions that the peer knows to have ended."""
     streamed: int = 0

@@ -99,8 +99,9 @@ class Subscribing:
     # -- what the brokers say ------------------------------------------------------------------------------
 
     def session_up(self, peer: NodeId) -> None:
-        """Tell a new session all subscriptions."""
-        self._peers[peer] = PeerLog()
+        """Tell a new session all subscriptions; what is live must be no news there."""
+        live = [unique for unique, own in self.own.items() if own.live]
+        self._peers[peer] = PeerLog(expected=dict.fromkeys(live))
         lines = tuple(self._line(peer, unique, own) for unique, own in self.own.items())
         if lines:
             self._out.append(Send(peer, Log(lines)))
@@ -116,7 +117,7 @@ class Subscribing:
             if own is None:
                 if not each.ended:
                     self._out.append(Send(peer, Log((LogEntry(0, each.subscription, None, ended=True),))))
-            elif each.ended or (each.news and own.live):
+            elif each.ended or (each.news and each.subscription in self._peers[peer].expected):
                 self._renew(each.subscription)
             else:
                 self._peers[peer].told(each.subscription, each.index)

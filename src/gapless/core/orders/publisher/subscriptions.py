@@ -93,14 +93,21 @@ class Subscriptions:
                     continue
                 mine = self._accept(peer, each.subscription, each.body)
             elif each.body is not None and self._log.learn_path(each.subscription, each.body):
-                self._forwarding.path_learned(each.subscription)
-                self._forwarding.resend()
+                self._path_learned(mine, peer)
             if each.ended:
                 peer_log.ended[each.subscription] = None
                 if not mine.ended:
                     self._end(each.subscription)
             peer_log.told(each.subscription, each.index)
             self._touched[each.subscription] = None
+
+    def _path_learned(self, entry: Entry, teller: NodeId) -> None:
+        """The way to a client is known at last: use it, and tell it those who may not know it either."""
+        self._forwarding.path_learned(entry.subscription)
+        self._forwarding.resend()
+        for peer, peer_log in self._peers.items():
+            if peer != teller and peer in self._overlay.topology:
+                self._out.append(Send(peer, Log((self._line(entry, peer, peer_log, with_body=True),))))
 
     def _accept(self, peer: NodeId, subscription: SubscriptionId, body: Body) -> Entry:
         if self._overlay.sessions.up[peer].identity.is_leaf and self.is_settled():
@@ -168,9 +175,9 @@ class Subscriptions:
             if lines:
                 self._out.append(Send(peer, Log(lines)))
 
-    def _line(self, entry: Entry, peer: NodeId, peer_log: PeerLog) -> LogEntry:
+    def _line(self, entry: Entry, peer: NodeId, peer_log: PeerLog, *, with_body: bool = False) -> LogEntry:
         body = None
-        if entry.subscription not in peer_log.index_of:
+        if with_body or entry.subscription not in peer_log.index_of:
             path = self._overlay.extended(entry.body.path, peer)
             body = Body(entry.body.client, entry.body.topic, entry.body.selector, path)
         news = entry.subscription in peer_log.news
