@@ -35,8 +35,9 @@ from gapless.core.orders.publisher import PublisherBroker, PublisherLeaf
 from gapless.core.overlay.joining import JoinState
 from gapless.simulation import trace
 from gapless.simulation.checkers import check
+from gapless.simulation.host import SimulatedHost
 from gapless.simulation.network import Connection, Dial, Latency, Network
-from gapless.simulation.world import SimulatedHost, World
+from gapless.simulation.world import World
 
 Tree = dict[NodeId, list[NodeId]]
 """A whole primary tree: each node with its neighbours."""

@@ -132,7 +132,7 @@ def test_a_silent_peer_is_suspected_bypassed_and_dialed_again() -> None:
         now = due
         effects = node.step([], now)
     assert TIMING.suspect_after <= now <= TIMING.suspect_after + TIMING.ping_every
-    assert of(Connect, effects) == [Connect("a"), Connect("z")]
+    assert of(Connect, effects) == [Connect("a", via=("z",)), Connect("z")]
 
 
 def test_a_returning_broker_has_settled_when_all_who_could_tell_it_something_did() -> None:
@@ -167,7 +167,7 @@ def test_a_client_attaches_to_the_neighbours_of_its_home_when_the_home_fails() -
     node = leaf()
     node.step([MessageReceived("b", neighbourhood(("a", "b"), ("b", "d")))], 0)
     effects = node.step([SessionDown("b")], 1)
-    assert of(Connect, effects) == [Connect("b"), Connect("a"), Connect("d")]
+    assert of(Connect, effects) == [Connect("b", via=("a", "d")), Connect("a"), Connect("d")]
 
 
 def test_a_client_publishes_and_gets_only_what_a_live_subscription_wants() -> None:

@@ -7,8 +7,9 @@ import pytest
 from gapless.core.messages.publisher import Body, Confirmation, Confirmed, Log, Publications
 from gapless.core.model import MILLISECOND, SECOND, Micros, NodeId, Partition
 from gapless.simulation import trace
+from gapless.simulation.host import BUSY
 from gapless.simulation.trees import kary_tree
-from gapless.simulation.world import BUSY, World
+from gapless.simulation.world import World
 from support import (
     BYPASSED,
     RECOVERED,

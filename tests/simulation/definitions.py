@@ -88,14 +88,20 @@ class World:
         """(record, first promised sequence, by a reset?) of each promise about the publisher."""
         found: list[tuple[int, int, bool]] = []
         clients = {r.client for e, (_, r) in self.published.items() if e[0] == publisher}
+        promised = False
         for i, grant in stay.grants:
             after = [e[1] for e, (at, _) in self.published.items() if e[0] == publisher and at > i]
             start = grant.start.get(publisher, min(after, default=10**9))
-            if isinstance(grant, Reset):
+            if isinstance(grant, Reset) and not grant.publishers:
+                found.append((i, 10**9, True))
+                promised = False
+            elif isinstance(grant, Reset):
                 if publisher in grant.publishers or publisher in grant.start:
                     found.append((i, start, True))
-            elif not found and (not {publisher, *clients} & set(grant.unreachable)):
+                    promised = True
+            elif not promised and not {publisher, *clients} & set(grant.unreachable):
                 found.append((i, start, False))
+                promised = True
         return found
 
     def pasts(self) -> dict[Event, set[Event]]:

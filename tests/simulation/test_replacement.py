@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from gapless.core.model import SECOND, OrderName, Topic, link
@@ -22,7 +24,7 @@ def test_a_broker_without_its_store_is_replaced_and_nothing_is_lost(
     delta: int, lost: str, join_point: str
 ) -> None:
     world = World(seed=1, delta=delta, topics={"t": Topic("t", OrderName.PUBLISHER)})
-    world.add_tree([link(a, b) for a, b in zip(CHAIN, CHAIN[1:], strict=False)])
+    world.add_tree([link(a, b) for a, b in itertools.pairwise(CHAIN)])
     world.add_client("near", lost)
     world.add_client("left", "b0")
     world.add_client("right", "b5")

@@ -15,8 +15,9 @@ from gapless.core.leaf import Leaf
 from gapless.core.messages import JoinRequest, PartialTopology, Ping
 from gapless.core.model import MILLISECOND, SECOND, OrderName, Topic
 from gapless.simulation import trace
+from gapless.simulation.host import BUSY
 from gapless.simulation.run import Options, simulate
-from gapless.simulation.world import BUSY, World
+from gapless.simulation.world import World
 from support import RECOVERED, Messages, assert_primary_only, established, start_chain
 
 TOPICS = {"t": Topic("t", OrderName.BEST_EFFORT)}

@@ -54,8 +54,9 @@ from gapless.core.leaf import Leaf
 from gapless.core.messages import Ping
 from gapless.core.model import MILLISECOND, SECOND, Micros, NodeId, OrderName, Topic, link
 from gapless.simulation.checkers import check
+from gapless.simulation.host import SimulatedHost
 from gapless.simulation.network import Latency
-from gapless.simulation.world import SimulatedHost, World
+from gapless.simulation.world import World
 from traces import writing
 
 TOPIC = "trades"

@@ -25,7 +25,7 @@ from gapless.core.messages import (
 from gapless.core.messages.publisher import Confirmation, LogEntry, Publication
 from gapless.core.model import Event, Link, Partition
 from gapless.core.overlay.overlay import Overlay
-from gapless.simulation.world import SimulatedHost
+from gapless.simulation.host import SimulatedHost
 
 STATE_COLUMNS: tuple[str, ...] = (
     "node",

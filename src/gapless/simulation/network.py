@@ -118,6 +118,7 @@ class Network:
         self.slowness: dict[tuple[NodeId, NodeId], int] = {}
         self.us_per_message: dict[tuple[NodeId, NodeId], Micros] = {}
         self.messages = 0
+        self.in_flight = 0  # messages under way, without signs of life
         self.useful_at: Micros = 0  # when something other than a sign of life was sent last
         self.tap: Callable[[NodeId, NodeId, Message], None] | None = None
         self._clock = clock
@@ -276,10 +277,17 @@ class Network:
         if arrival <= channel.arrived_last:
             arrival = channel.arrived_last + 1
         channel.arrived_last = arrival
+        if type(item) is not Ping:
+            self.in_flight += 1
         self._clock.at(arrival, self._arrives, (channel, item))
 
     def _arrives(self, arrival: tuple[Channel, Message | None]) -> None:
         channel, item = arrival
+        if type(item) is not Ping:
+            self.in_flight -= 1
+        self._deliver(channel, item)
+
+    def _deliver(self, channel: Channel, item: Message | None) -> None:
         if channel.stalled or self._is_cut(channel):
             channel.stalled.append(item)
             return
@@ -298,7 +306,7 @@ class Network:
             return
         waiting, channel.stalled = channel.stalled, deque()
         for item in waiting:
-            self._arrives((channel, item))
+            self._deliver(channel, item)
 
     def _stale(self, channel: Channel) -> None:
         """The target runs and no longer has this session: a reset goes back, as TCP does."""

@@ -63,7 +63,10 @@ class Live(_Record, tag="live", frozen=True, kw_only=True):
 
 
 class Reset(_Record, tag="reset", frozen=True, kw_only=True):
-    """The promise was withdrawn for these publishers and begins anew: a gap that is not silent."""
+    """The promise was withdrawn for these publishers and begins anew: a gap that is not silent.
+
+    None named: it was withdrawn for all, and begins anew with the next ``live``.
+    """
 
     subscription: str
     publishers: tuple[str, ...]

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from random import Random
+from types import MappingProxyType
 
 from gapless.core.effects import Connect, Disconnect, Effect, Send
 from gapless.core.messages.overlay import NodeState, Ping
@@ -119,7 +120,7 @@ class Sessions:
         wanted: Collection[NodeId],
         needed: Collection[NodeId],
         now: Micros,
-        via: Mapping[NodeId, tuple[NodeId, ...]],
+        via: Mapping[NodeId, tuple[NodeId, ...]] = MappingProxyType({}),
     ) -> None:
         """Dial the wanted peers when it is time, forget failed ones that nobody wants any more, and
         note since when a session that this node dialed is needed no longer.

@@ -282,8 +282,12 @@ def _epochs(subscription: Subscription, stream: Stream) -> Iterable[Epoch]:
     promised = False
     for index, grant in subscription.grants:
         start = grant.start.get(stream.publisher)
+        if isinstance(grant, Reset) and not grant.publishers:  # withdrawn for all; a live follows
+            promised = False
+            yield Epoch(index, NEVER, True)
+            continue
         if isinstance(grant, Reset):
-            concerned = start is not None or not grant.publishers or stream.publisher in grant.publishers
+            concerned = start is not None or stream.publisher in grant.publishers
         else:
             concerned = not promised and stream.names.isdisjoint(grant.unreachable)
         if concerned:
