@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 SEEDS  ?= 1000
+SEED   ?= 0
 JOBS   ?= auto
 
 .PHONY: help setup check style types test demo simulate soak bench clean
@@ -31,14 +32,14 @@ check: style types ## lint, types, layers and the fast tests
 test: setup ## all tests
 	$(BIN)/pytest -q -n $(JOBS)
 
-demo: setup ## a simulated network under faults, and the verdict
+demo: setup ## a network under faults, what its clients got, and the verdict
 	$(BIN)/gapless demo
 
 simulate: setup ## many seeded runs: make simulate ARGS="--order best-effort --seeds 100"
 	$(BIN)/gapless simulate $(ARGS)
 
-soak: setup ## long simulation: make soak SEEDS=10000
-	$(BIN)/gapless simulate --order best-effort --crashes 0 --cuts 0 --seeds $(SEEDS)
+soak: setup ## long simulation under faults: make soak SEEDS=10000 SEED=0
+	$(BIN)/python -m tools.soak --seeds $(SEEDS) --seed $(SEED)
 
 bench: setup ## every benchmark, as ratios within one run
 	$(BIN)/python -m benchmarks

@@ -100,13 +100,20 @@ class Node(Generic[OrderT]):
 
     def step(self, inputs: Sequence[Input], now: Micros) -> list[Effect]:
         """Handle a batch of inputs, and whatever deadline has passed."""
+        idle = True
         for each in inputs:
-            if type(each) is MessageReceived:
-                self._on_message(each, now)
-            else:
+            if type(each) is not MessageReceived:
                 self._on_input(each, now)
+                idle = False
+            elif type(each.message) is Ping:
+                self._heard(each.peer, now)
+            else:
+                self._on_message(each, now)
+                idle = False
         if self._wake_at is not None and self._wake_at <= now:
             self._on_deadline(now)
+        elif idle:
+            return []
         return self._take_effects(now)
 
     def wake_at(self) -> Micros | None:
@@ -135,18 +142,24 @@ class Node(Generic[OrderT]):
 
     # -- inputs ----------------------------------------------------------------------------------------
 
-    def _on_message(self, received: MessageReceived, now: Micros) -> None:
-        peer, message = received.peer, received.message
+    def _heard(self, peer: NodeId, now: Micros) -> bool:
+        """Note a sign of life; False when the session was closed from this side meanwhile."""
         session = self.overlay.sessions.up.get(peer)
         if session is None:
-            return  # it was closed from this side while the message was on its way
+            return False
         session.heard_at = now
+        return True
+
+    def _on_message(self, received: MessageReceived, now: Micros) -> None:
+        peer, message = received.peer, received.message
+        if not self._heard(peer, now):
+            return
         order = self._order_of.get(type(message))
         if order is not None:
             if peer not in self._strangers:
                 order.touched = True
                 order.message(peer, message, now)
-        elif type(message) is not Ping:
+        else:
             assert isinstance(message, OverlayMessage), f"nobody handles {type(message).__name__}"
             self.overlay.message(peer, message, now)
             if self._strangers:
