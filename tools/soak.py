@@ -3,7 +3,7 @@
 ``python -m tools.soak --seeds 10000``: trees of 3 to 60 brokers, fan-out 1 to 7, δ = 1 … 3, crashes of
 brokers and clients, cuts, one-way cuts, false suspicions and slow links, at most δ failures at a time. Exit
 code 1 when a promise was broken in any seed; each failing seed is printed with the command that runs it
-again. """
+again."""
 
 from __future__ import annotations
 
