@@ -79,6 +79,7 @@ def assert_all_operations_work(delta: int, dead: tuple[NodeId, ...]) -> None:
         assert confirmed(world, publisher) == [1, 2, 3], dead
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [1, 2])
 def test_d3_47_all_operations_work_with_delta_failures(delta: int) -> None:
     """A system is δ-fault-tolerant if joining, subscribing and publishing work with up to δ nodes that are
@@ -90,6 +91,7 @@ def test_d3_47_all_operations_work_with_delta_failures(delta: int) -> None:
         assert_all_operations_work(delta, dead)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(3))
 def test_d3_47_all_operations_work_with_three_failures(part: int) -> None:
     """The same with δ=3, in all 455 formations of three failures among fifteen brokers.

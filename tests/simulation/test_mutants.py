@@ -22,6 +22,8 @@ from simulation.mutants import MUTANTS, broken
 from simulation.test_stories import ALONE, STORIES
 from support import in_custody
 
+pytestmark = pytest.mark.slow
+
 TINY = Options(brokers=3, publishers=2, subscribers=3, events=60, crashes=4, cuts=4)
 STORM = Options(brokers=3, publishers=3, subscribers=5, events=300, crashes=12, max_down=2, latency_ms=30)
 LATE = Options(brokers=7, fanout=1, publishers=4, subscribers=8, events=150, crashes=2, cuts=2, latency_ms=80)

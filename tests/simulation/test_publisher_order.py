@@ -29,6 +29,8 @@ from support import (
     tree_of,
 )
 
+pytestmark = pytest.mark.slow
+
 TOPICS = {"t": Topic("t", OrderName.PUBLISHER)}
 CHUNK = 8
 
