@@ -85,7 +85,7 @@ def test_d3_47_all_operations_work_with_delta_failures(delta: int) -> None:
     """A system is δ-fault-tolerant if joining, subscribing and publishing work with up to δ nodes that are
     not OPERATIONAL, whichever they are.
 
-    Reference: 003, section 5
+    Reference: 003, section 5 (D3-47)
     """
     for dead in combinations(NAMES, delta):
         assert_all_operations_work(delta, dead)
@@ -96,7 +96,7 @@ def test_d3_47_all_operations_work_with_delta_failures(delta: int) -> None:
 def test_d3_47_all_operations_work_with_three_failures(part: int) -> None:
     """The same with δ=3, in all 455 formations of three failures among fifteen brokers.
 
-    Reference: 003, section 5
+    Reference: 003, section 5 (D3-47)
     """
     for dead in list(combinations(NAMES, 3))[part::3]:
         assert_all_operations_work(3, dead)
@@ -109,7 +109,7 @@ def test_d3_47_a_new_subscription_hears_a_publisher_whose_broker_is_down() -> No
     """A subscription that is confirmed while δ brokers are down gets what is published after that, also by a
     client that has attached elsewhere because its broker is among them.
 
-    Reference: 003, sections 4.2 and 5
+    Reference: 003, sections 4.2 and 5 (D3-47)
     """
     world = with_failures(1, ("b7",))
     assert delivered(world, "old", "p") == [1, 2, 3]
@@ -121,7 +121,7 @@ def test_d3_48_a_chain_of_delta_failures_is_skipped(delta: int) -> None:
     """A node connects to the closest non-faulty node behind a chain of at most δ failed ones; what was not
     confirmed is sent again over the new route.
 
-    Reference: 003, section 5 and figure 6
+    Reference: 003, section 5 and figure 6 (D3-48)
     """
     names = [f"b{k}" for k in range(delta + 2)]
     world = start_network(chain(*names), {"p": names[0], "s": names[-1]}, delta=delta)
@@ -139,7 +139,7 @@ def test_d3_48_a_chain_of_delta_failures_is_skipped(delta: int) -> None:
 def test_d3_48_more_than_delta_failures_are_not_skipped() -> None:
     """A chain that is longer cannot be skipped: what is behind it waits, and gets all when it is repaired.
 
-    Reference: 003, section 5
+    Reference: 003, section 5 (D3-48)
     """
     world = start_network(chain("a", "b", "c", "d"), {"p": "a", "s": "d"}, delta=1)
     subscribe_all(world, {"s": ""})
@@ -163,7 +163,7 @@ def test_d3_49_the_neighbours_behind_a_failed_node_are_the_new_peers() -> None:
     """NewPeers are the neighbours of M that are farther away than M; each message goes to those of them that
     lead to its recipients.
 
-    Reference: 003, algorithm 3, lines 2 to 5
+    Reference: 003, algorithm 3, lines 2 to 5 (D3-49)
     """
     links = [link("n", "m"), link("m", "x"), link("m", "y"), link("m", "z"), link("z", "w"), link("n", "k")]
     world = start_network(links, {"p": "n", "sx": "x", "sz": "z"})
@@ -181,7 +181,7 @@ def test_d3_49_the_neighbours_behind_a_failed_node_are_the_new_peers() -> None:
 def test_d3_50_if_the_next_one_is_dead_too_it_is_skipped_as_well() -> None:
     """A new peer is assumed to be OPERATIONAL and watched; if it is not, the procedure goes on behind it.
 
-    Reference: 003, algorithm 3, lines 6 to 12
+    Reference: 003, algorithm 3, lines 6 to 12 (D3-50)
     """
     world = start_network(chain("a", "b", "c", "d"), {"p": "a", "s": "d"}, delta=2)
     subscribe_all(world, {"s": ""})
@@ -199,7 +199,7 @@ def test_d3_50_if_the_next_one_is_dead_too_it_is_skipped_as_well() -> None:
 def test_d3_50_a_dead_node_behind_a_dead_node_is_found_at_once() -> None:
     """The next peer may have failed before anybody was connected to it.
 
-    Reference: 003, algorithm 3, lines 6 to 12
+    Reference: 003, algorithm 3, lines 6 to 12 (D3-50)
     """
     world = start_network(chain("a", "b", "c", "d"), {"p": "a", "s": "d"}, delta=2)
     subscribe_all(world, {"s": ""})
@@ -218,7 +218,7 @@ def test_d3_51_unconfirmed_messages_are_sent_again_in_order(forwarded: int, sile
     """When a node fails, what was sent to it and is not confirmed is sent to the new peers, in order. It had
     forwarded some of it: every message arrives once and in order nevertheless.
 
-    Reference: 003, algorithm 3, lines 19 to 27
+    Reference: 003, algorithm 3, lines 19 to 27 (D3-51)
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "s": "c"})
     subscribe_all(world, {"s": ""})
@@ -248,7 +248,7 @@ def test_d3_52_a_dead_broker_that_nobody_needs_holds_up_nobody() -> None:
 
     Our implementation has no broker among the recipients at all.
 
-    Reference: 003, algorithm 3
+    Reference: 003, algorithm 3 (D3-52)
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "s": "b"})
     subscribe_all(world, {"s": ""})
@@ -263,7 +263,7 @@ def test_d3_52_the_client_of_a_dead_leaf_is_served_by_its_neighbour() -> None:
 
     Our implementation confirms when the client has it, which attaches to the neighbour, and not before.
 
-    Reference: 003, algorithm 3; X-P0-17
+    Reference: 003, algorithm 3; X-P0-17 (D3-52)
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "s": "c"})
     subscribe_all(world, {"s": ""})
@@ -280,7 +280,7 @@ def test_d3_52_the_client_of_a_dead_leaf_is_served_by_its_neighbour() -> None:
 def test_d3_52_a_client_that_never_returns_is_given_up_in_the_end() -> None:
     """Whoever failed is not waited for. Our implementation waits for a client as long as its lease.
 
-    Reference: 003, algorithm 3; X-P0-17
+    Reference: 003, algorithm 3; X-P0-17 (D3-52)
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "s": "c"})
     subscribe_all(world, {"s": ""})
@@ -296,7 +296,7 @@ def test_d3_52_a_client_that_never_returns_is_given_up_in_the_end() -> None:
 def test_d3_53_whoever_is_connected_to_watches_and_uses_the_connection() -> None:
     """The receiver of a ConnectionRequest adds the connection and starts its failure detector.
 
-    Reference: 003, algorithm 4
+    Reference: 003, algorithm 4 (D3-53)
     """
     world = start_network(chain("a", "b", "c"), {"p": "c", "s": "a"})
     subscribe_all(world, {"s": ""})
@@ -315,7 +315,7 @@ def test_d3_54_messages_are_sent_again_only_when_a_failure_is_detected() -> None
     """There are as many copies as without failures, and those that were unconfirmed when the failure was
     detected: nothing is sent redundantly, before or after.
 
-    Reference: 003, section 7
+    Reference: 003, section 7 (D3-54)
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "s": "c"})
     subscribe_all(world, {"s": ""})
@@ -357,7 +357,7 @@ def test_d3_55_where_it_is_cheap_the_highest_number_of_each_source_is_kept() -> 
 
     Our implementation does so at clients only, who hear few sources; a copy is confirmed and not delivered.
 
-    Reference: 003, section 5
+    Reference: 003, section 5 (D3-55)
     """
     world = start_network(chain("a", "b"), {"p": "a", "q": "a", "s": "b"})
     subscribe_all(world, {"s": ""})
@@ -380,7 +380,7 @@ def test_d3_56_the_visited_list_has_nil_for_the_bypassed(delta: int) -> None:
     """A message carries the last nodes that forwarded it with their numbers, and nil for those that it went
     round. Our implementation keeps 3δ+1 instead of δ+1 of them (X-D3-13).
 
-    Reference: 003, section 5
+    Reference: 003, section 5 (D3-56)
     """
     names = [f"b{k}" for k in range(4 * delta + 3)]
     world = start_network(chain(*names), {"p": names[0], "s": names[-1]}, delta=delta)
@@ -407,7 +407,7 @@ def test_d3_57_timestamps_are_updated_by_what_arrives() -> None:
     """The timestamps of all nodes in the list of a message are updated. Our implementation takes the maximum,
     so that an older copy does not set them back.
 
-    Reference: 003, section 5; X-D3-03
+    Reference: 003, section 5; X-D3-03 (D3-57)
     """
     vectors = Vectors("me", 1, delta=1)
     vectors.note((("a", 1, 5), nil("b"), ("c", 1, 7)))
@@ -423,7 +423,7 @@ def test_d3_58_a_duplicate_has_a_number_that_does_not_succeed() -> None:
     """A message is no duplicate iff all the numbers that it carries succeed those of the timestamps; the
     printed test is inverted, and leaves open whether all or some must.
 
-    Reference: 003, section 5; X-D3-03
+    Reference: 003, section 5; X-D3-03 (D3-58)
     """
     vectors = Vectors("me", 1, delta=1)
     vectors.note((("a", 1, 5), ("b", 1, 5)))
@@ -515,7 +515,7 @@ def test_d3_59_an_operational_node_is_never_skipped(delta: int) -> None:
     """Key lemma and corollary: with crashes only and detectors that make no mistake, no message goes round a
     node that is OPERATIONAL. Here: not on an active session; the others are the subject of the next test.
 
-    Reference: 003, appendix A, lemma 1 and corollary 1
+    Reference: 003, appendix A, lemma 1 and corollary 1 (D3-59)
     """
     runs = [run(seed, delta) for seed in SEEDS]
     steps = [step for made in runs for *_, copy in made.sent for step in copy.vector]
@@ -530,7 +530,7 @@ def test_d3_59_a_session_of_earlier_failures_does_not_skip_a_recovered_node() ->
     """Sessions that went round two brokers are still there when both have returned. If then the nearer one
     fails, the other one, which is OPERATIONAL, must not be skipped.
 
-    Reference: 003, appendix A, corollary 1
+    Reference: 003, appendix A, corollary 1 (D3-59)
     """
     world = start_network(chain("x", "y", "r", "z"), {"p": "x", "s": "z"}, delta=2)
     subscribe_all(world, {"s": ""})
@@ -556,7 +556,7 @@ def test_d3_60_a_broker_takes_no_message_twice(seed: int, delta: int) -> None:
     """Duplicate Detection Lemma: the visited list suffices, also when nodes quickly oscillate between
     FAILED, RECOVERING and OPERATIONAL. Our implementation has 3δ+1 entries in it and no REJOIN.
 
-    Reference: 003, appendix A.2
+    Reference: 003, appendix A.2 (D3-60)
     """
     made = run(seed, delta)
     assert taken_twice(made) == []
@@ -570,7 +570,7 @@ def test_d3_60_visited_lists_of_delta_plus_1_suffice(
 ) -> None:
     """With crashes only, the δ+1 entries of the paper are enough.
 
-    Reference: 003, appendix A.2; X-D3-13
+    Reference: 003, appendix A.2; X-D3-13 (D3-60)
     """
     original = Vectors.__init__
 
@@ -590,7 +590,7 @@ def test_d3_60_visited_lists_of_delta_plus_1_suffice(
 def test_d3_61_messages_are_delivered_in_the_order_of_their_source(seed: int, delta: int) -> None:
     """Ordered Delivery Lemma: whatever fails, each source's messages come in its order.
 
-    Reference: 003, appendix A.3
+    Reference: 003, appendix A.3 (D3-61)
     """
     made = run(seed, delta)
     for subscriber in made.subscribers:
@@ -631,7 +631,7 @@ def test_x_d3_22_a_recovered_nearer_node_lets_nothing_overtake() -> None:
 def test_d3_82_a_confirmation_is_correct_whatever_fails(seed: int, delta: int) -> None:
     """Theorem 1: when the confirmation of a message is there, all non-faulty recipients have it.
 
-    Reference: 003, appendix A.1, theorem 1
+    Reference: 003, appendix A.1, theorem 1 (D3-82)
     """
     made = run(seed, delta)
     got: Counter[tuple[str, int]] = Counter()
@@ -651,7 +651,7 @@ def test_d3_86_publishing_meets_the_specification(seed: int, delta: int) -> None
     """Lemma 8: with at most δ nodes that are not OPERATIONAL, whatever is published is delivered exactly
     once and in order to every confirmed subscriber that it matches.
 
-    Reference: 003, appendix A.7, lemma 8
+    Reference: 003, appendix A.7, lemma 8 (D3-86)
     """
     made = run(seed, delta)
     assert sum(isinstance(each, trace.Crash) for each in made.world.trace) == CRASHES
@@ -664,7 +664,7 @@ def test_d3_88_nothing_goes_back_towards_its_source() -> None:
     """Multicast messages only move away from their source: with a subscriber at the publisher's own broker
     and one farther on, the broker between them sends nothing back, and nobody waits for anybody.
 
-    Reference: 003, appendix A.2; X-P0-21
+    Reference: 003, appendix A.2; X-P0-21 (D3-88)
     """
     world = start_network(chain("b1", "b2", "b3"), {"p": "b1", "s1": "b1", "s3": "b3"})
     subscribe_all(world, {"s1": "", "s3": ""})
@@ -682,7 +682,7 @@ def test_d3_88_nothing_goes_back_towards_its_source() -> None:
 def test_d3_88_nothing_goes_back_whatever_fails(seed: int, delta: int) -> None:
     """The same in runs with failures: every hop leads farther from the broker where the message entered.
 
-    Reference: 003, appendix A.2
+    Reference: 003, appendix A.2 (D3-88)
     """
     made = run(seed, delta)
     tree = tree_of(made.links)

@@ -124,7 +124,7 @@ def test_d3_01_without_evidence_a_publication_is_missing_without_any_failure() -
     because it does not know s1 yet, then forwards p3. With the order that promises nothing this is what
     arrives at the client of s1.
 
-    Reference: 003, section 3.1 and figure 1b; X-D3-21
+    Reference: 003, section 3.1 and figure 1b; X-D3-21 (D3-01)
     """
     _, sent = unaware_broker(LOOSE)
     arrived = [
@@ -139,7 +139,7 @@ def test_d3_01_without_evidence_a_publication_is_missing_without_any_failure() -
 def test_d3_01_the_promise_has_no_gap() -> None:
     """With confirmations the subscriber is served from a point on, and misses nothing after it.
 
-    Reference: 003, section 3.1 and figure 1b
+    Reference: 003, section 3.1 and figure 1b (D3-01)
     """
     world, _ = unaware_broker(TOPIC)
     got = delivered(world, "c1")
@@ -154,7 +154,7 @@ def test_d3_01_the_promise_has_no_gap() -> None:
 def test_d3_02_an_unsubscription_under_way_leaves_no_gap() -> None:
     """The variant with topics: the end of another subscription makes b2 drop p2 while s1 is still under way.
 
-    Reference: 003, section 3.2 and figure 1c
+    Reference: 003, section 3.2 and figure 1c (D3-02)
     """
     world, _ = unaware_broker(TOPIC, unsubscribe=True)
     got = delivered(world, "c1")
@@ -169,7 +169,7 @@ def test_d3_03_service_starts_with_the_confirmation_not_with_the_first_arrival()
     """Arrival of publications does not mean that service has started; only a confirmation does. Our
     implementation withholds what arrives before it.
 
-    Reference: 003, section 3.2
+    Reference: 003, section 3.2 (D3-03)
     """
     world = start_network(chain("b1", "b2", "b3"), {"p": "b1", "c": "b1"})
     world.network.slowness["b3", "b2"] = SLOW  # the confirmation of the far end takes a while
@@ -196,7 +196,7 @@ def test_d3_15_a_source_numbers_its_messages() -> None:
     """A message is known by its source and the source's number, which is totally ordered a source: on
     every link the numbers of a source ascend, and they have no hole where they enter.
 
-    Reference: 003, section 4.1
+    Reference: 003, section 4.1 (D3-15)
     """
     _, world, _ = random_network(seed=15, delta=1)
     subscribe_all(world, SELECTORS)
@@ -221,7 +221,7 @@ def test_d3_16_every_type_of_message_has_its_place() -> None:
     every session with what SynRequest asks for, and needs neither Guided nor REJOIN. Whatever was sent can be
     written and read again.
 
-    Reference: 003, section 4.1
+    Reference: 003, section 4.1 (D3-16)
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "s": "c"})
     sent = Messages(world)
@@ -255,7 +255,7 @@ def test_d3_17_recipients_and_final_destinations() -> None:
 
     Our implementation has clients as recipients: a broker between them is never one.
 
-    Reference: 003, section 4.1
+    Reference: 003, section 4.1 (D3-17)
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "s1": "a", "s2": "b", "s3": "c"})
     subscribe_all(world, {"s1": "n = 0", "s2": "n = 1", "s3": ""})
@@ -284,7 +284,7 @@ def test_d3_18_a_confirmation_comes_after_every_delivery(seed: int) -> None:
     """The confirmation of a message at a node means that all non-faulty recipients of it have it: the
     publisher's never precedes a delivery.
 
-    Reference: 003, section 4.1 and theorem 1
+    Reference: 003, section 4.1 and theorem 1 (D3-18)
     """
     links, world, homes = random_network(seed, delta=1)
     subscribe_all(world, SELECTORS)
@@ -307,7 +307,7 @@ def test_d3_19_the_reliability_specification(seed: int, delta: int) -> None:
     """What is issued at t is delivered exactly once, in the order of its source, to all subscribers that
     were confirmed before t and that it matches.
 
-    Reference: 003, section 4.2
+    Reference: 003, section 4.2 (D3-19)
     """
     _, world, _ = random_network(seed, delta)
     publish_all(world, "p", 60, every=10 * MILLISECOND)  # before, while and after they subscribe
@@ -335,7 +335,7 @@ def test_d3_22_level_2_consistency(delta: int) -> None:
     Our implementation remembers 3δ+1 nodes of the way (000, table I), so it names a farther one; that at δ+1
     is among them.
 
-    Reference: 003, section 4.3 and figure 3
+    Reference: 003, section 4.3 and figure 3 (D3-22)
     """
     links, world, homes = random_network(seed=22 + delta, delta=delta, brokers=14)
     tree = tree_of(links)
@@ -355,7 +355,7 @@ def test_d3_23_a_duplicate_of_what_is_in_progress_adds_its_sender() -> None:
     """A copy of a message that is still being processed is discarded and its sender remembered: all
     senders are told when the message is confirmed.
 
-    Reference: 003, algorithm 1, lines 1 to 9
+    Reference: 003, algorithm 1, lines 1 to 9 (D3-23)
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "s": "c"}, latency=Latency(tail_chance=0))
     subscribe_all(world, {"s": ""})
@@ -379,7 +379,7 @@ def test_d3_23_a_duplicate_of_what_is_in_progress_adds_its_sender() -> None:
 def test_d3_23_a_duplicate_of_what_is_confirmed_is_confirmed_at_once() -> None:
     """A copy of a message that is no longer being processed is discarded and confirmed to its sender.
 
-    Reference: 003, algorithm 1, lines 1 to 9; X-P0-10
+    Reference: 003, algorithm 1, lines 1 to 9; X-P0-10 (D3-23)
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "s": "c"})
     subscribe_all(world, {"s": ""})
@@ -401,7 +401,7 @@ def test_d3_23_a_duplicate_of_what_is_confirmed_is_confirmed_at_once() -> None:
 def test_d3_24_what_a_node_notes_of_a_message() -> None:
     """A node numbers a message, updates the timestamps, notes the sender and appends it to its list.
 
-    Reference: 003, algorithm 1, lines 10 to 13
+    Reference: 003, algorithm 1, lines 10 to 13 (D3-24)
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "q": "c", "s": "b"})
     subscribe_all(world, {"s": ""})
@@ -424,7 +424,7 @@ def test_d3_24_what_a_node_notes_of_a_message() -> None:
 def test_d3_25_recipients_depend_on_the_type() -> None:
     """The recipients of a subscription are all who can be reached, those of a publication whoever it matches.
 
-    Reference: 003, algorithm 1, line 14
+    Reference: 003, algorithm 1, line 14 (D3-25)
     """
     links, world, homes = random_network(seed=25, delta=1)
     sent = Messages(world)
@@ -446,7 +446,7 @@ def test_d3_26_without_failures_copies_go_to_neighbours_only(delta: int) -> None
     """A message goes to the closest connected nodes on the paths to its recipients, one copy each: with no
     failure these are neighbours in the tree, however far the recipients.
 
-    Reference: 003, algorithm 1, line 15 and section 4.4; X-D3-07
+    Reference: 003, algorithm 1, line 15 and section 4.4; X-D3-07 (D3-26)
     """
     links, world, homes = random_network(seed=26, delta=delta)
     subscribe_all(world, SELECTORS)
@@ -469,7 +469,7 @@ def test_d3_26_without_failures_copies_go_to_neighbours_only(delta: int) -> None
 def test_d3_27_how_a_copy_is_made_depends_on_the_type() -> None:
     """J goes on as it is; SUB gets a new way back; PUB, as every message, is extended by who sent it.
 
-    Reference: 003, algorithm 1, lines 16 to 18
+    Reference: 003, algorithm 1, lines 16 to 18 (D3-27)
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "s": "c"})
     sent = Messages(world)
@@ -498,7 +498,7 @@ def test_d3_28_waiting_for_a_confirmation_blocks_nothing_else() -> None:
     """A node waits for the confirmations of a message; other messages go on meanwhile. A thousand wait here
     at a time.
 
-    Reference: 003, algorithm 1, lines 19 to 24; X-D3-17
+    Reference: 003, algorithm 1, lines 19 to 24; X-D3-17 (D3-28)
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "s1": "b", "s2": "c"})
     subscribe_all(world, {"s1": "", "s2": ""})
@@ -523,7 +523,7 @@ def test_d3_29_nothing_is_delivered_for_an_unconfirmed_subscription() -> None:
     Our implementation routes by a subscription as soon as it is heard of; but until the confirmation of the
     far end is there, nothing is delivered for it, and that is all that can be observed.
 
-    Reference: 003, algorithm 1, lines 25 and 26
+    Reference: 003, algorithm 1, lines 25 and 26 (D3-29)
     """
     world = start_network(chain("a", "b", "c"), {"p": "b", "s": "a"})
     world.cut("b", "c")  # holds the confirmation up
@@ -545,7 +545,7 @@ def test_d3_30_after_the_confirmation_nothing_is_left() -> None:
     """The senders get their confirmations, and all that was noted of a message is discarded: what a node
     has does not grow with the number of messages.
 
-    Reference: 003, algorithm 1, lines 27 to 31
+    Reference: 003, algorithm 1, lines 27 to 31 (D3-30)
     """
     _, world, _ = random_network(seed=30, delta=1)
     subscribe_all(world, SELECTORS)
@@ -576,7 +576,7 @@ def test_d3_30_after_the_confirmation_nothing_is_left() -> None:
 def test_d3_39_a_subscription_reaches_all_nodes(delta: int) -> None:
     """The final destinations of a subscription are all joined nodes; before it is confirmed, all have it.
 
-    Reference: 003, section 4.7
+    Reference: 003, section 4.7 (D3-39)
     """
     _, world, _ = random_network(seed=39, delta=delta, brokers=15)
     world.subscribe("s0", "s0", TOPIC, "n = 1")
@@ -596,7 +596,7 @@ def test_d3_39_a_subscription_reaches_all_nodes(delta: int) -> None:
 def test_d3_40_a_subscription_moves_on_through_each_node_once() -> None:
     """The recipients of a subscription at a node are those that reach its subscriber through the node.
 
-    Reference: 003, section 4.7; X-D3-04
+    Reference: 003, section 4.7; X-D3-04 (D3-40)
     """
     links, world, homes = random_network(seed=40, delta=2, brokers=15)
     tree = tree_of(links)
@@ -618,7 +618,7 @@ def test_d3_41_the_way_back_is_rewritten_at_each_hop(delta: int) -> None:
 
     Our implementation sends the last 3δ+1 nodes of the path, that one among them.
 
-    Reference: 003, section 4.7; X-D3-02
+    Reference: 003, section 4.7; X-D3-02 (D3-41)
     """
     names = [f"b{k}" for k in range(12)]
     world = start_network(chain(*names), {"s": "b0"}, delta=delta)
@@ -641,7 +641,7 @@ def test_d3_41_the_way_back_is_rewritten_at_each_hop(delta: int) -> None:
 def test_d3_42_an_entry_is_a_predicate_and_a_way() -> None:
     """SUBS_SET has for each subscription its predicates and the node that it comes from.
 
-    Reference: 003, section 4.7
+    Reference: 003, section 4.7 (D3-42)
     """
     world = start_network(FIGURE_5, FIGURE_5_CLIENTS)
     subscribe_all(world, {"s1": "price > 3", "s4": "symbol = 'IBM'"})
@@ -659,7 +659,7 @@ def test_d3_42_an_entry_is_a_predicate_and_a_way() -> None:
 def test_d3_43_recipients_of_a_publication_come_from_the_subscriptions() -> None:
     """X is a recipient of a publication iff some entry of X has predicates that match it.
 
-    Reference: 003, section 4.8
+    Reference: 003, section 4.8 (D3-43)
     """
     world = start_network(FIGURE_5, FIGURE_5_CLIENTS)
     subscribe_all(world, {"s1": "n < 2", "s2": "n = 1", "s3": "n = 2", "s4": "n <> 0"})
@@ -703,7 +703,7 @@ def test_d3_44_table_1_at_the_brokers(delta: int) -> None:
     Our implementation keeps 3δ+1 nodes of a path (000, table I): the recipient of the paper is that at δ+1,
     the target that at 3δ+1.
 
-    Reference: 003, section 4.8, figure 5 and table 1; X-D3-01
+    Reference: 003, section 4.8, figure 5 and table 1; X-D3-01 (D3-44)
     """
     world = start_network(FIGURE_5, FIGURE_5_CLIENTS, delta=delta)
     subscribe_all(world, {"s1": "n = 0", "s2": "n = 7", "s3": "n = 7", "s4": "n = 0"})
@@ -724,7 +724,7 @@ def test_d3_44_table_1_with_clients_as_nodes(delta: int) -> None:
     """All rows of the table: here the publisher and the subscribers of figure 5 are brokers themselves, each
     with a client that stands for its application, since a client of ours keeps no routing information.
 
-    Reference: 003, section 4.8, figure 5 and table 1; X-D3-01
+    Reference: 003, section 4.8, figure 5 and table 1; X-D3-01 (D3-44)
     """
     links = [*FIGURE_5, *(link(client, home) for client, home in FIGURE_5_CLIENTS.items())]
     world = start_network(links, {f"app {name}": name for name in FIGURE_5_CLIENTS}, delta=delta)
@@ -740,7 +740,7 @@ def test_d3_44_table_1_with_clients_as_nodes(delta: int) -> None:
 def test_d3_44_copies_drop_the_direction_they_came_from() -> None:
     """The recipient sets have no direction (N2 has N1 at δ=0); a copy never goes back to where it came from.
 
-    Reference: 003, section 4.8 and table 1; X-P0-21
+    Reference: 003, section 4.8 and table 1; X-P0-21 (D3-44)
     """
     world = start_network(FIGURE_5, FIGURE_5_CLIENTS, delta=0)
     subscribe_all(world, {"s1": "", "s4": ""})
@@ -760,7 +760,7 @@ def test_d3_44_copies_drop_the_direction_they_came_from() -> None:
 def test_d3_45_a_publication_is_delivered_and_stored_nowhere() -> None:
     """Publications do not contribute to the routing information: they are handed to the subscriber.
 
-    Reference: 003, section 4.8
+    Reference: 003, section 4.8 (D3-45)
     """
     _, world, _ = random_network(seed=45, delta=1)
     subscribe_all(world, SELECTORS)
@@ -787,7 +787,7 @@ def test_d3_46_the_publisher_is_told_when_all_have_it() -> None:
     """The publisher gets a confirmation when its publication was delivered to all non-faulty subscribers
     that it matches; at once when there is none.
 
-    Reference: 003, sections 1 and 4.2
+    Reference: 003, sections 1 and 4.2 (D3-46)
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "near": "a", "far": "c"})
     publish_all(world, "p", 1)

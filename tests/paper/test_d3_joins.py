@@ -76,7 +76,7 @@ def test_d3_31_the_table_of_states_is_figure_4() -> None:
 
     Our implementation lets the first broker of a network, which has nobody to ask, be joined at once.
 
-    Reference: 003, section 4.6 and figure 4
+    Reference: 003, section 4.6 and figure 4 (D3-31)
     """
     table = {(old, new) for old, following in JOIN_TRANSITIONS.items() for new in following}
     assert table == FIGURE_4 | {(JoinState.DETACHED, JoinState.VALID_JOINED)}
@@ -86,7 +86,7 @@ def test_d3_31_the_table_of_states_is_figure_4() -> None:
 def test_d3_31_a_joining_node_follows_figure_4(delta: int) -> None:
     """A node is ATTACHED when its join point has answered and VALID_JOINED when all who should know it do.
 
-    Reference: 003, section 4.6 and figure 4
+    Reference: 003, section 4.6 and figure 4 (D3-31)
     """
     world = start_chain("a", "m", "b", delta=delta)
     world.add_broker("n", join=("m",))
@@ -101,7 +101,7 @@ def test_d3_31_a_joining_node_follows_figure_4(delta: int) -> None:
 def test_d3_32_equation_1_holds_after_every_join(delta: int, fanout: int) -> None:
     """A valid link is in the topology of a joined node iff both its ends lie within δ+1 of it.
 
-    Reference: 003, section 4.6 and equation 1
+    Reference: 003, section 4.6 and equation 1 (D3-32)
     """
     links = random_tree(14, fanout, Random(delta))
     for size in (2, 7, 14):
@@ -115,7 +115,7 @@ def test_d3_32_equation_1_holds_after_every_join(delta: int, fanout: int) -> Non
 def test_d3_33_phase_1_gives_the_links_within_delta_of_the_join_point(delta: int) -> None:
     """The join point adds the marked link and answers with the links whose ends lie within δ of it.
 
-    Reference: 003, section 4.6 and algorithm 2
+    Reference: 003, section 4.6 and algorithm 2 (D3-33)
     """
     links = random_tree(20, 3, Random(7))
     world = start_tree(links, delta=delta)
@@ -149,7 +149,7 @@ def test_x_d3_06_without_delta_a_node_still_learns_its_own_link() -> None:
 def test_d3_34_exactly_the_nodes_within_delta_of_the_join_point_learn_the_link(delta: int) -> None:
     """The J message goes to the nodes within δ of the join point, and all of them confirm.
 
-    Reference: 003, section 4.6
+    Reference: 003, section 4.6 (D3-34)
     """
     links = random_tree(25, 3, Random(3))
     world = start_tree(links, delta=delta)
@@ -169,7 +169,7 @@ def test_d3_34_exactly_the_nodes_within_delta_of_the_join_point_learn_the_link(d
 def test_d3_35_a_new_broker_knows_the_subscriptions_before_it_is_joined() -> None:
     """In phase 2 a joining broker gets the subscriptions of the network from its join point.
 
-    Reference: 003, section 4.6
+    Reference: 003, section 4.6 (D3-35)
     """
     topic = Topic("t", OrderName.BEST_EFFORT)
     world = start_chain("a", "m", "b", delta=2, topics={"t": topic})
@@ -197,7 +197,7 @@ def test_d3_36_a_node_makes_the_link_valid_when_all_behind_it_have_confirmed(del
     """A node marks the link when it forwards the J message and makes it valid when the whole branch behind
     it has confirmed. Recipients lie behind the node as seen from the joining one, which is none itself.
 
-    Reference: 003, section 4.6, RCPT and update; X-D3-05
+    Reference: 003, section 4.6, RCPT and update; X-D3-05 (D3-36)
     """
     links = random_tree(16, 3, Random(5))
     tree = tree_of([*links, link("b1", "n")])
@@ -240,7 +240,7 @@ def schedules(count: int, *, seed: int) -> list[tuple[int, Latency, list[Micros]
 def test_d3_37_concurrent_joins_at_one_join_point(delta: int) -> None:
     """Nodes that join at the same point at the same time learn of each other.
 
-    Reference: 003, lemma 6
+    Reference: 003, lemma 6 (D3-37)
     """
     for seed, latency, moments in schedules(40, seed=delta):
         world = World(seed=seed, delta=delta, latency=latency)
@@ -257,7 +257,7 @@ def test_d3_37_concurrent_joins_at_one_join_point(delta: int) -> None:
 def test_d3_38_concurrent_joins_near_each_other(delta: int, apart: int) -> None:
     """Nodes that join at points at most δ apart learn of each other, whichever wave is faster.
 
-    Reference: 003, lemma 6
+    Reference: 003, lemma 6 (D3-38)
     """
     names = [f"b{k}" for k in range(6)]
     for seed, latency, moments in schedules(30, seed=10 * delta + apart):
@@ -275,7 +275,7 @@ def test_d3_38_concurrent_joins_near_each_other(delta: int, apart: int) -> None:
 def test_d3_38_a_whole_network_joins_at_once(delta: int) -> None:
     """Whoever asks a node that is not joined yet asks again: in the end all are in one tree.
 
-    Reference: 003, lemma 6
+    Reference: 003, lemma 6 (D3-38)
     """
     for seed, latency, _ in schedules(8, seed=delta):
         world = World(seed=seed, delta=delta, latency=latency)
@@ -312,7 +312,7 @@ def join_beside_the_dead(delta: int, dead: tuple[NodeId, ...], rng: Random) -> N
 def test_d3_47_joins_succeed_beside_one_dead_broker_anywhere() -> None:
     """All operations are possible while up to δ nodes are not operational; here: joins, δ = 1.
 
-    Reference: 003, section 5
+    Reference: 003, section 5 (D3-47)
     """
     for k in range(15):
         join_beside_the_dead(1, (f"b{k}",), Random(k))
@@ -322,7 +322,7 @@ def test_d3_47_joins_succeed_beside_one_dead_broker_anywhere() -> None:
 def test_d3_47_joins_succeed_beside_delta_dead_brokers(delta: int) -> None:
     """All operations are possible while up to δ nodes are not operational; here: joins.
 
-    Reference: 003, section 5
+    Reference: 003, section 5 (D3-47)
     """
     for seed in range(20):
         rng = Random(100 * delta + seed)

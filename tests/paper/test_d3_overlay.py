@@ -69,7 +69,7 @@ def test_d3_04_a_node_is_addressed_by_its_name() -> None:
     """A node is a process with a communication layer and a failure detector; its globally unique id is also
     its address, so whoever knows a name can open a session.
 
-    Reference: 003, section 4.1
+    Reference: 003, section 4.1 (D3-04)
     """
     world = start_chain("a", "b", "c")
     for name in world.brokers():
@@ -87,7 +87,7 @@ def test_d3_05_a_crash_loses_everything_but_the_store_any_number_of_times(seed: 
 
     Our implementation keeps its links and the number of its incarnation (X-P0-15) in stable storage.
 
-    Reference: 003, section 4.1
+    Reference: 003, section 4.1 (D3-05)
     """
     links = random_tree(9, 2, Random(seed))
     world = start_tree(links, seed=seed)
@@ -128,7 +128,7 @@ def test_d3_06_the_table_of_states_is_figure_2() -> None:
     Our implementation lets a new node, which has nothing to recover, be OPERATIONAL at once. A crash is not
     in the table because no node lives to take note of it.
 
-    Reference: 003, section 4.1 and figure 2
+    Reference: 003, section 4.1 and figure 2 (D3-06)
     """
     table = {(old, new) for old, following in STATE_TRANSITIONS.items() for new in following}
     crashes = {(state, NodeState.FAILED) for state in (NodeState.OPERATIONAL, NodeState.RECOVERING)}
@@ -139,7 +139,7 @@ def test_d3_06_the_table_of_states_is_figure_2() -> None:
 def test_d3_06_brokers_follow_figure_2(seed: int) -> None:
     """A node that returns is RECOVERING until it is OPERATIONAL again, and it may fail meanwhile.
 
-    Reference: 003, section 4.1 and figure 2
+    Reference: 003, section 4.1 and figure 2 (D3-06)
     """
     world = start_tree(random_tree(8, 2, Random(seed)), seed=seed)
     rng = Random(seed)
@@ -170,7 +170,7 @@ def test_d3_06_brokers_follow_figure_2(seed: int) -> None:
 def test_d3_07_what_a_node_believes_of_another() -> None:
     """α is the view that N has of the state of M; it is FAILED if N knows nothing of M.
 
-    Reference: 003, section 4.1
+    Reference: 003, section 4.1 (D3-07)
     """
     world = start_chain("a", "b", "c")
     assert view(world, of="b", at="a") is NodeState.OPERATIONAL
@@ -193,7 +193,7 @@ def test_d3_08_queues_are_fifo_and_live_as_long_as_their_connection(seed: int) -
     """A node has an output queue for each connection; messages leave and arrive in order, and what is in
     the queue of a connection goes with it.
 
-    Reference: 003, section 4.1
+    Reference: 003, section 4.1 (D3-08)
     """
     wire = Wire("a", "b", "c", seed=seed)
     wire.connect("a", "b")
@@ -222,7 +222,7 @@ def test_d3_08_queues_are_fifo_and_live_as_long_as_their_connection(seed: int) -
 def test_d3_09_links_lose_nothing_unless_the_receiver_fails(crash: bool) -> None:
     """Links keep the order and are reliable: no message is lost unless the receiving node fails.
 
-    Reference: 003, section 4.1
+    Reference: 003, section 4.1 (D3-09)
     """
     wire = Wire("a", "b")
     wire.connect("a", "b")
@@ -241,7 +241,7 @@ def test_d3_10_low_priority_lets_others_go_first() -> None:
     """Messages may have low priority: what leaves a queue is the message of the highest priority that is
     nearest to the head. So a large transfer does not delay what is urgent.
 
-    Reference: 003, section 4.1 and algorithm 7
+    Reference: 003, section 4.1 and algorithm 7 (D3-10)
     """
     wire = Wire("a", "b")
     wire.connect("a", "b")
@@ -265,7 +265,7 @@ def test_d3_10_low_priority_lets_others_go_first() -> None:
 def test_d3_11_the_detector_of_a_peer_sets_its_state_to_failed() -> None:
     """A node monitors each node that it is connected to, and is told when that one has failed.
 
-    Reference: 003, section 4.1
+    Reference: 003, section 4.1 (D3-11)
     """
     world = start_chain("a", "b", "c")
     world.crash("b", silently=True)
@@ -282,7 +282,7 @@ def test_d3_12_sessions_are_not_topology_links() -> None:
     """A topology link has no direction and is made by a join; a communication link is made when a node
     connects, wherever the tree goes.
 
-    Reference: 003, section 4.1
+    Reference: 003, section 4.1 (D3-12)
     """
     assert link("x", "y") == link("y", "x")
     world = start_chain("a", "b", "c")
@@ -298,7 +298,7 @@ def test_d3_12_sessions_are_not_topology_links() -> None:
 def test_d3_13_a_link_is_marked_while_its_join_is_in_progress() -> None:
     """XY* is the marked copy of XY while the join that makes it goes on; XY replaces it at the end.
 
-    Reference: 003, sections 4.1 and 4.6
+    Reference: 003, sections 4.1 and 4.6 (D3-13)
     """
     world = start_chain("a", "m", "b", delta=2)
     stories: dict[str, list[str]] = {name: [] for name in ("a", "m", "b", "n")}
@@ -328,7 +328,7 @@ def test_d3_14_paths(delta: int) -> None:
 
     Our implementation bounds the paths that travel at 3δ+1 nodes (000, table I) instead of δ.
 
-    Reference: 003, section 4.1
+    Reference: 003, section 4.1 (D3-14)
     """
     names = [f"b{k}" for k in range(delta + 2)]
     world = start_chain(*names, delta=delta)
@@ -346,7 +346,7 @@ def test_d3_14_paths(delta: int) -> None:
 def test_d3_20_only_a_joined_node_accepts_joins() -> None:
     """Only a VALID_JOINED node may accept joins, subscribe and publish.
 
-    Reference: 003, section 4.2
+    Reference: 003, section 4.2 (D3-20)
     """
     world = start_chain("a", "m", delta=1)
     world.network.slowness["a", "m"] = 100  # keeps the wave of the first join going
@@ -366,7 +366,7 @@ def test_d3_20_only_a_joined_node_accepts_joins() -> None:
 def test_d3_20_a_detached_node_refuses_too() -> None:
     """A node that waits for its own join point accepts nobody.
 
-    Reference: 003, section 4.2
+    Reference: 003, section 4.2 (D3-20)
     """
     world = World()
     world.add_broker("n", join=("m",))
@@ -384,7 +384,7 @@ def test_d3_20_a_detached_node_refuses_too() -> None:
 def test_d3_21_whoever_is_near_a_node_names_it(delta: int) -> None:
     """Level-1 consistency: all nodes within δ+1 of a node know it by name, and by which way.
 
-    Reference: 003, section 4.3
+    Reference: 003, section 4.3 (D3-21)
     """
     links = random_tree(20, 3, Random(100 + delta))
     tree = tree_of(links)

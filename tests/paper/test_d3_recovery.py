@@ -108,7 +108,7 @@ def assert_level_2(world: World, links: list[Link], selectors: dict[NodeId, str]
 def test_d3_62_a_node_returns_with_its_name_and_its_topology(delta: int) -> None:
     """A recovering node keeps its identifier and can restore its topology routing information.
 
-    Reference: 003, section 6
+    Reference: 003, section 6 (D3-62)
     """
     links = random_tree(10, 3, Random(62))
     world = start_network(links, {}, delta=delta)
@@ -130,7 +130,7 @@ def test_d3_63_a_recovering_node_is_told_the_ways_before_it_has_to_forward() -> 
     Our implementation sends no Guided messages: the log of the sender, with the ways as seen from R, comes
     before any publication on the same session.
 
-    Reference: 003, section 6
+    Reference: 003, section 6 (D3-63)
     """
     world = start_network(FORK, FORK_CLIENTS)
     subscribe_all(world, {"s": ""})
@@ -159,7 +159,7 @@ def test_d3_64_messages_that_arrive_after_the_end_of_recovery_are_like_any_other
     Our implementation has one kind of publication, so it does not matter what the receiver has become while
     it was under way. The same holds in the window between Status and the end of recovery (X-D3-08).
 
-    Reference: 003, section 6
+    Reference: 003, section 6 (D3-64)
     """
     world = start_network(FORK, FORK_CLIENTS)
     subscribe_all(world, {"s": ""})
@@ -186,7 +186,7 @@ def test_d3_65_a_recovering_node_forwards() -> None:
     """A recovering node takes part in forwarding, by what the sender knows: a publication reaches its
     subscriber through it while it recovers.
 
-    Reference: 003, section 6.1; X-D3-11
+    Reference: 003, section 6.1; X-D3-11 (D3-65)
     """
     world = start_network(FORK, FORK_CLIENTS)
     subscribe_all(world, {"s": ""})
@@ -207,7 +207,7 @@ def test_d3_65_a_recovering_node_forwards() -> None:
 def test_d3_65_what_enters_at_a_recovering_node_waits() -> None:
     """Only what others have decided can be forwarded by a recovering node; it cannot decide itself.
 
-    Reference: 003, section 6.1
+    Reference: 003, section 6.1 (D3-65)
     """
     world = start_network(FORK, {**FORK_CLIENTS, "own": "r", "far": "d"})
     subscribe_all(world, {"s": "", "far": ""})
@@ -227,7 +227,7 @@ def test_d3_65_what_enters_at_a_recovering_node_waits() -> None:
 def test_d3_66_a_node_synchronises_with_all_its_neighbours() -> None:
     """Recovery ends when all synchronisation points have told what they know, and not before.
 
-    Reference: 003, algorithm 5, lines 2 to 10
+    Reference: 003, algorithm 5, lines 2 to 10 (D3-66)
     """
     world = start_network(FORK, FORK_CLIENTS, timing=Timing(suspect_after=20 * SECOND))
     world.crash("r")
@@ -252,7 +252,7 @@ def test_d3_66_a_node_synchronises_with_all_its_neighbours() -> None:
 def test_d3_67_a_subscription_that_comes_during_recovery_is_there_after_it() -> None:
     """The snapshots are applied, then what came meanwhile, in order; so what R knows is the latest.
 
-    Reference: 003, algorithm 5, lines 11 to 14
+    Reference: 003, algorithm 5, lines 11 to 14 (D3-67)
     """
     world = start_network(FORK, FORK_CLIENTS)
     subscribe_all(world, {"s": "n > 0"})
@@ -339,7 +339,7 @@ def test_x_d3_20_the_end_of_a_subscription_is_forgotten_everywhere() -> None:
 def test_d3_68_the_end_of_recovery_is_told_to_all_peers() -> None:
     """R tells all its connections that it is OPERATIONAL; they note it.
 
-    Reference: 003, algorithm 5, lines 15 to 18
+    Reference: 003, algorithm 5, lines 15 to 18 (D3-68)
     """
     world = start_network(FORK, FORK_CLIENTS)
     world.crash("r")
@@ -362,7 +362,7 @@ def test_d3_69_numbers_of_a_new_life_are_not_mixed_with_old_ones() -> None:
     Our implementation needs no message for it: the numbers begin at 1 again, in a new incarnation, and
     numbers of different lives are not compared.
 
-    Reference: 003, algorithm 5, lines 19 to 23; X-D3-14
+    Reference: 003, algorithm 5, lines 19 to 23; X-D3-14 (D3-69)
     """
     world = start_network(chain("a", "r", "c"), {"p": "a", "s": "c"})
     subscribe_all(world, {"s": ""})
@@ -384,7 +384,7 @@ def test_d3_69_numbers_of_a_new_life_are_not_mixed_with_old_ones() -> None:
 def test_d3_70_what_a_synchronisation_point_sends_and_in_which_order() -> None:
     """The state and the topology, then the subscriptions; R asks by connecting.
 
-    Reference: 003, algorithms 6 and 7
+    Reference: 003, algorithms 6 and 7 (D3-70)
     """
     world = start_network(FORK, FORK_CLIENTS)
     subscribe_all(world, {"s": "", "late": ""})
@@ -412,7 +412,7 @@ def test_d3_71_undetected_failure(victim: NodeId, span_ms: int) -> None:
     """A synchronisation point may hear from R before it has noticed that R failed: it tears the old
     connection down, and what was unconfirmed on it is sent again. Nothing is lost, nothing comes twice.
 
-    Reference: 003, algorithm 7, lines 4 to 12; X-D3-16
+    Reference: 003, algorithm 7, lines 4 to 12; X-D3-16 (D3-71)
     """
     world = start_network(chain("a", "r", "c"), {"p": "a", "s": "c"}, seed=span_ms)
     subscribe_all(world, {"s": ""})
@@ -434,7 +434,7 @@ def test_d3_72_the_topology_after_recovery_is_that_of_equation_1(delta: int) -> 
     """PAR_TOP has the links on the neighbour's side that are within δ+1 of R; together they make up what R
     must know, also of those who joined while R was away.
 
-    Reference: 003, algorithm 7, line 13
+    Reference: 003, algorithm 7, line 13 (D3-72)
     """
     links = [*chain("x", "a", "r", "c", "y"), link("a", "b")]
     world = start_network(links, {}, delta=delta)
@@ -454,7 +454,7 @@ def test_d3_73_the_subscriptions_after_recovery_are_level_2_consistent(delta: in
     """PAR_SUB has the subscriptions from R's point of view; together they are what R would have had, also of
     those that began or ended while R was away.
 
-    Reference: 003, algorithm 7, line 14
+    Reference: 003, algorithm 7, line 14 (D3-73)
     """
     links = random_tree(9, 2, Random(73))
     homes = {f"s{k}": f"b{k}" for k in range(9)}
@@ -513,7 +513,7 @@ def test_d3_74_a_large_snapshot_does_not_delay_publications(monkeypatch: pytest.
     """The snapshot is sent with low priority, because it may be large: publications go first, so their
     latency does not depend on how many subscriptions there are.
 
-    Reference: 003, algorithm 7, line 20
+    Reference: 003, algorithm 7, line 20 (D3-74)
     """
     assert recovery_latency(300, monkeypatch) <= 2 * recovery_latency(0, monkeypatch)
 
@@ -522,7 +522,7 @@ def test_d3_75_what_was_unconfirmed_is_sent_first_and_in_order() -> None:
     """PrevOut: what was sent to R before its failure and is not confirmed is sent again, in order, before
     anything new.
 
-    Reference: 003, algorithm 7, lines 21 to 23
+    Reference: 003, algorithm 7, lines 21 to 23 (D3-75)
     """
     world = start_network(chain("a", "r", "c"), {"p": "a", "s": "c"}, latency=Latency(tail_chance=0))
     subscribe_all(world, {"s": ""})
@@ -548,7 +548,7 @@ def test_d3_75_what_was_unconfirmed_is_sent_first_and_in_order() -> None:
 def test_d3_76_until_its_status_arrives_r_counts_as_recovering() -> None:
     """The synchronisation point waits for the Status of R, and changes its view of it only then.
 
-    Reference: 003, algorithm 7, lines 24 and 25
+    Reference: 003, algorithm 7, lines 24 and 25 (D3-76)
     """
     world = start_network(FORK, FORK_CLIENTS)
     world.crash("r")
@@ -569,7 +569,7 @@ def test_d3_76_until_its_status_arrives_r_counts_as_recovering() -> None:
 def test_d3_77_a_synchronisation_point_fails_while_r_recovers(after_ms: int) -> None:
     """R then synchronises with the nodes behind the failed one, and recovery completes.
 
-    Reference: 003, algorithm 3, lines 13 to 18
+    Reference: 003, algorithm 3, lines 13 to 18 (D3-77)
     """
     links = chain("x", "a", "r", "c")
     world = start_network(links, {"p": "x", "s": "c", "t": "x"}, delta=2, seed=after_ms)
@@ -594,7 +594,7 @@ def test_d3_77_a_synchronisation_point_fails_while_r_recovers(after_ms: int) -> 
 def test_d3_78_r_fails_while_recovering_and_leaves_nothing_behind() -> None:
     """The synchronisation point drops it; nothing is left of the attempt.
 
-    Reference: 003, section 6.1
+    Reference: 003, section 6.1 (D3-78)
     """
     world = start_network(FORK, FORK_CLIENTS)
     subscribe_all(world, {"s": ""})
@@ -662,7 +662,7 @@ def test_d3_79_a_chain_of_nodes_recovers_together(order: tuple[NodeId, ...], pau
     """Recovering nodes may synchronise with others that are recovering themselves; what they need comes
     through the chain from an OPERATIONAL node.
 
-    Reference: 003, section 6.2 and figure 7; X-D3-12
+    Reference: 003, section 6.2 and figure 7; X-D3-12 (D3-79)
     """
     world = chain_recovery(order, pause_ms * MILLISECOND)
     world.run_for(RECOVERED)
@@ -679,7 +679,7 @@ def test_d3_80_publications_follow_connections_not_the_chain() -> None:
     """A node that starts to recover after the chain has formed is skipped; publications go over the
     connections that there are.
 
-    Reference: 003, section 6.2
+    Reference: 003, section 6.2 (D3-80)
     """
     world = start_network(CHAIN, CHAIN_CLIENTS, delta=3)
     subscribe_all(world, CHAIN_SELECTORS)
@@ -734,7 +734,7 @@ def test_d3_81_a_recovered_node_is_as_if_it_had_never_failed(seed: int) -> None:
     """What a recovered node knows is consistent, and nothing under way can make it otherwise: it is what a
     twin knows that did not fail.
 
-    Reference: 003, appendix A, lemma 4
+    Reference: 003, appendix A, lemma 4 (D3-81)
     """
     links = random_tree(8, 2, Random(seed))
     homes = {"p": "b0", "s1": "b7", "s2": "b3", "s3": "b5"}
@@ -766,7 +766,7 @@ def test_d3_83_a_client_knows_its_broker_and_what_is_near_it(delta: int) -> None
     """Clients are nodes that do not route. All that a client knows is the links within δ+1 of itself, so
     that it can go round its broker as any node does.
 
-    Reference: 003, section 4.1
+    Reference: 003, section 4.1 (D3-83)
     """
     links = random_tree(12, 2, Random(83))
     homes = {"p": "b0", "s": "b5"}
@@ -788,7 +788,7 @@ def test_d3_83_a_client_knows_its_broker_and_what_is_near_it(delta: int) -> None
 def test_d3_83_a_client_goes_round_its_broker() -> None:
     """When its broker is down, a client attaches to that broker's neighbours and is served by them.
 
-    Reference: 003, section 4.1
+    Reference: 003, section 4.1 (D3-83)
     """
     world = start_network(FORK, {"p": "r", "s": "c"})
     subscribe_all(world, {"s": ""})
@@ -810,7 +810,7 @@ def test_d3_83_a_client_goes_round_its_broker() -> None:
 def test_d3_84_joins_one_after_the_other_give_level_1_consistency(delta: int) -> None:
     """Lemma 5: whoever is within δ+1 of a node that joined knows it, and by which way, all along.
 
-    Reference: 003, appendix A.5, lemma 5
+    Reference: 003, appendix A.5, lemma 5 (D3-84)
     """
     links = random_tree(12, 3, Random(84 + delta))
     world = World(seed=delta, delta=delta, topics=TOPICS)
@@ -836,7 +836,7 @@ def test_d3_85_subscribing_gives_level_2_consistency(seed: int, delta: int) -> N
     """Lemma 7: when a subscription is confirmed, every non-faulty node has it as it should, with up to δ
     failures while it is on its way; and those that failed have it when they have recovered.
 
-    Reference: 003, appendix A.6, lemma 7
+    Reference: 003, appendix A.6, lemma 7 (D3-85)
     """
     rng = Random(f"{seed}/{delta}")
     links = random_tree(12, 2, rng)
@@ -863,7 +863,7 @@ def test_d3_87_join_points_come_from_outside() -> None:
 
     Our implementation is given names to try, and takes the first that answers.
 
-    Reference: 003, section 4.6, notes 5 and 6
+    Reference: 003, section 4.6, notes 5 and 6 (D3-87)
     """
     world = start_network(chain("a", "b"), {})
     registry = ("nobody", "b")

@@ -97,7 +97,7 @@ def test_p0_64_window_is_the_exact_minimum(delta: int, least: int) -> None:
     """At most δ bypassed brokers in each 2δ+1 of a path leave two copies one forwarder in common; with any
     shorter window there are two legitimate copies without one.
 
-    Reference: 000, section VI
+    Reference: 000, section VI (P0-64)
     """
     enough = [window for window in range(1, least + 1) if are_distinguished(window, delta, window)]
     assert enough == [least]
@@ -119,7 +119,7 @@ def test_x_d3_13_visited_list_of_delta_plus_one_is_too_short(delta: int) -> None
 def test_p0_70_vector_of_three_delta_plus_one_is_exact_at_r(delta: int) -> None:
     """A copy that comes by the synch point may bypass δ brokers more: 2δ+1 entries and those δ are needed.
 
-    Reference: 000, section VII-A, Fig. 7
+    Reference: 000, section VII-A, Fig. 7 (P0-70)
     """
     window = 2 * delta + 1
     assert missed_by_recovery(3 * delta + 1, delta, window, 0) == []
@@ -184,7 +184,7 @@ def test_p0_68_is_duplicate_table(vector: Vector, is_duplicate: bool) -> None:
     Our implementation compares only numbers of the same incarnation, and a broker that a better copy passed
     stands in the vector without a number.
 
-    Reference: 000, section VI, Fig. 6, lines 1-10; 003, section 5
+    Reference: 000, section VI, Fig. 6, lines 1-10; 003, section 5 (P0-68)
     """
     assert seen(A5_B3).is_duplicate(vector) is is_duplicate
 
@@ -193,7 +193,7 @@ def test_p0_68_asking_changes_nothing() -> None:
     """Whether a copy is a duplicate is decided once, when it arrives; in the paper the question has a side
     effect and is asked twice, so that nothing would ever be delivered (X-P0-09).
 
-    Reference: 000, section VI, Fig. 6, and section V, Fig. 4
+    Reference: 000, section VI, Fig. 6, and section V, Fig. 4 (P0-68)
     """
     state = seen()
     assert [state.is_duplicate(A5_B3) for _ in range(3)] == [False, False, False]
@@ -214,7 +214,7 @@ def test_p0_69_highest_is_a_monotone_maximum(vectors: list[Vector]) -> None:
     """The highest number of each broker is the maximum of all that were seen, of duplicates too, and never
     decreases.
 
-    Reference: 000, section VI, Fig. 6, lines 11-15
+    Reference: 000, section VI, Fig. 6, lines 11-15 (P0-69)
     """
     state = Vectors("me", 1, 1)
     highest: dict[tuple[NodeId, int], int] = {}
@@ -231,7 +231,7 @@ def test_p0_69_highest_is_a_monotone_maximum(vectors: list[Vector]) -> None:
 def test_p0_66_vector_keeps_the_last_brokers(delta: int) -> None:
     """A vector has the last 3δ+1 brokers of the path; the oldest entry is dropped first.
 
-    Reference: 000, section VI and table I
+    Reference: 000, section VI and table I (P0-66)
     """
     vector: Vector = ()
     for k in range(4 * delta + 5):
@@ -242,7 +242,7 @@ def test_p0_66_vector_keeps_the_last_brokers(delta: int) -> None:
 def test_p0_67_bypassed_brokers_have_empty_entries() -> None:
     """Every broker between sender and receiver gets an empty entry: A:n, B:nil, C:nil.
 
-    Reference: 000, section VI, Fig. 6, lines 16-22
+    Reference: 000, section VI, Fig. 6, lines 16-22 (P0-67)
     """
     vector = Vectors("a", 1, 2).extended((("z", 1, 9),), 4, ["b", "c"])
     assert vector == (("z", 1, 9), ("a", 1, 4), nil("b"), nil("c"))
@@ -306,7 +306,7 @@ def test_p0_64_copies_on_the_wire_are_legitimate(observed: Observed) -> None:
     """No copy that is sent has more than δ bypassed brokers in any 2δ+1 of its vector, even when more than δ
     brokers have failed: what would is held.
 
-    Reference: 000, sections VI and VIII
+    Reference: 000, sections VI and VIII (P0-64)
     """
     delta = observed.world.delta
     window = 2 * delta + 1
@@ -322,7 +322,7 @@ def test_p0_65_each_broker_numbers_what_it_takes_over(observed: Observed) -> Non
     """A broker gives a publication one number, when its first copy arrives, and the numbers increase: on each
     session what is sent for the first time has a higher number than all before.
 
-    Reference: 000, section VI
+    Reference: 000, section VI (P0-65)
     """
     numbered: dict[tuple[NodeId, int, int], tuple[str, int, int]] = {}
     last: dict[tuple[NodeId, int, NodeId], list[int]] = {}
@@ -340,7 +340,7 @@ def test_p0_65_each_broker_numbers_what_it_takes_over(observed: Observed) -> Non
 def test_p0_66_copies_on_the_wire_have_at_most_three_delta_plus_one_entries(observed: Observed) -> None:
     """A vector never has more than 3δ+1 entries, and these are the end of the primary path.
 
-    Reference: 000, section VI and table I
+    Reference: 000, section VI and table I (P0-66)
     """
     limit = 3 * observed.world.delta + 1
     lengths = {len(each.vector) for _, _, each in observed.from_brokers()}
@@ -353,7 +353,7 @@ def test_p0_66_copies_on_the_wire_have_at_most_three_delta_plus_one_entries(obse
 def test_p0_67_copies_on_the_wire_name_who_was_bypassed(observed: Observed) -> None:
     """The vector ends with the sender and an empty entry for each broker between it and the receiver.
 
-    Reference: 000, section VI, Fig. 6, lines 16-22
+    Reference: 000, section VI, Fig. 6, lines 16-22 (P0-67)
     """
     for source, target, each in observed.from_brokers():
         inner = observed.path(source, target)[1:-1]
@@ -365,7 +365,7 @@ def test_p0_67_copies_on_the_wire_name_who_was_bypassed(observed: Observed) -> N
 def test_p0_67_a_sends_to_d_over_dead_b_and_c() -> None:
     """A sends to D over dead B and C: the vector is A:n, B:nil, C:nil.
 
-    Reference: 000, section VI, Fig. 6, lines 16-22
+    Reference: 000, section VI, Fig. 6, lines 16-22 (P0-67)
     """
     world = chain_with_p_and_s("a", "b", "c", "d", delta=2)
     world.crash("b")
@@ -385,7 +385,7 @@ def test_p0_65_duplicates_get_no_number() -> None:
     """Numbers are given to first copies only: C gets each publication from B and, when B fails before its
     confirmations are through, from A, and numbers it once. Confirmed at once, it blocks nobody (X-P0-10).
 
-    Reference: 000, section VI, Fig. 6, line 9; section V, Fig. 4, line 4
+    Reference: 000, section VI, Fig. 6, line 9; section V, Fig. 4, line 4 (P0-65)
     """
     world = chain_with_p_and_s("a", "b", "c")
     sent = Messages(world)
@@ -466,7 +466,7 @@ def test_p0_63_disjoint_copies_are_held() -> None:
     """δ = 1: failures move so that one copy would go by 1, 3, 5, 7 and another by 2, 4, 6, 8. Each is held at
     its second bypass within three brokers, and p is delivered once after one more broker recovers.
 
-    Reference: 000, section VI, Fig. 5
+    Reference: 000, section VI, Fig. 5 (P0-63)
     """
     world = chain_with_p_and_s(*TEN)
     sent = Messages(world)
@@ -495,7 +495,7 @@ def test_p0_63_without_legitimacy_vectors_have_nothing_in_common() -> None:
     """The hazard: without the rule both copies reach the destination, no entry of their vectors is common,
     and only the publisher's own sequence, compared at the client, stops the second.
 
-    Reference: 000, section VI, Fig. 5
+    Reference: 000, section VI, Fig. 5 (P0-63)
     """
     world = chain_with_p_and_s(*TEN, beyond_delta=BeyondDelta.MARK)
     sent = Messages(world)
@@ -522,7 +522,7 @@ def test_p0_70_a_subscription_from_the_synch_point_is_recognised() -> None:
 
     Our implementation recognises a subscription by its name, since the log is a set.
 
-    Reference: 000, section VII-A, Fig. 7
+    Reference: 000, section VII-A, Fig. 7 (P0-70)
     """
     names = ("q", "R", "y", "S", "b", "a")
     world = chain_with_p_and_s(*names)

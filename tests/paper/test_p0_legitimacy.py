@@ -51,7 +51,7 @@ def test_p0_71_a_second_bypass_is_held() -> None:
     """Two separated brokers within three are dead: c may not send what bypassed b round d too. It is held,
     not dropped, and so is all that comes later for e, in order.
 
-    Reference: 000, section VIII
+    Reference: 000, section VIII (P0-71)
     """
     world = held_at_c()
     assert held_at(world, "c") == {"e": [1, 2, 3]}
@@ -65,7 +65,7 @@ def test_p0_71_later_messages_to_the_same_broker_wait_as_well() -> None:
     """An event that enters at c would be legitimate by itself; it waits behind those that are held, and goes
     to other subscribers at once.
 
-    Reference: 000, section VIII
+    Reference: 000, section VIII (P0-71)
     """
     world = held_at_c()
     for name in ("q", "here"):
@@ -84,7 +84,7 @@ def test_p0_71_later_messages_to_the_same_broker_wait_as_well() -> None:
 def test_p0_71_up_to_delta_bypasses_are_no_reason_to_hold() -> None:
     """δ = 2: a and c each bypass one broker, two in five: that is still legitimate.
 
-    Reference: 000, sections VI and VIII
+    Reference: 000, sections VI and VIII (P0-71)
     """
     world = chain_with_p_and_s("a", "b", "c", "d", "e", delta=2)
     sent = Messages(world)
@@ -99,7 +99,7 @@ def test_p0_71_up_to_delta_bypasses_are_no_reason_to_hold() -> None:
 def test_p0_72_a_nearer_session_releases() -> None:
     """Release (i): d is back, c's session to d is nearer than that to e, and the held messages go there.
 
-    Reference: 000, section VIII
+    Reference: 000, section VIII (P0-72)
     """
     world = held_at_c()
     sent = Messages(world)
@@ -119,7 +119,7 @@ def test_p0_73_a_better_copy_releases() -> None:
     Our implementation lends the held publication the passage of the better copy, not its numbers: these
     would not ascend among those of the first copies.
 
-    Reference: 000, section VIII
+    Reference: 000, section VIII (P0-73)
     """
     world = held_at_c()
     sent = Messages(world)
@@ -140,7 +140,7 @@ def test_p0_74_the_failure_of_the_edge_ends_the_hold() -> None:
     Our implementation answers for clients, not for brokers: what e's client should have stays in custody
     until it can be reached again (X-P0-17).
 
-    Reference: 000, section VIII
+    Reference: 000, section VIII (P0-74)
     """
     world = held_at_c()
     world.add_client("here", "c")
@@ -165,7 +165,7 @@ def test_p0_74_held_messages_of_a_dead_edge_are_confirmed() -> None:
     """Release (iii): the edge that the held messages were for is gone for good, broker and client: they are
     confirmed to the publisher and forgotten, after the lease of the client at the latest.
 
-    Reference: 000, section VIII
+    Reference: 000, section VIII (P0-74)
     """
     world = held_at_c()
     world.crash("e")
@@ -178,7 +178,7 @@ def test_p0_74_held_messages_of_a_dead_edge_are_confirmed() -> None:
 def test_p0_74_held_messages_of_an_ended_subscription_are_confirmed() -> None:
     """Release (iii), for clients: s has unsubscribed, nobody waits for what is held, and it is confirmed.
 
-    Reference: 000, section VIII
+    Reference: 000, section VIII (P0-74)
     """
     world = held_at_c()
     world.unsubscribe("s", "s")
@@ -190,7 +190,7 @@ def test_p0_74_held_messages_of_an_ended_subscription_are_confirmed() -> None:
 def test_p0_75_the_rule_is_hold_or_mark() -> None:
     """The rule can be relaxed: a topic says whether what would go beyond δ is held or goes on marked.
 
-    Reference: 000, sections IX and XI
+    Reference: 000, sections IX and XI (P0-75)
     """
     world = held_at_c(BeyondDelta.MARK)
     flags = [each.best_effort for each in world.trace if isinstance(each, trace.Deliver)]
@@ -246,7 +246,7 @@ class Crowd:
 def test_p0_95_beyond_delta_most_is_delivered_when_relaxed(seed: int) -> None:
     """With 17 % of the brokers dead and δ = 3, at least 97 % arrives in relaxed mode, once and in order.
 
-    Reference: 000, section IX-B, Fig. 9
+    Reference: 000, section IX-B, Fig. 9 (P0-95)
     """
     crowd = Crowd(BeyondDelta.MARK, seed)
     assert crowd.part() >= 0.97
@@ -260,7 +260,7 @@ def test_p0_95_beyond_delta_most_is_delivered_when_relaxed(seed: int) -> None:
 def test_p0_95_beyond_delta_safety_is_kept_when_held() -> None:
     """In hold mode nothing wrong happens beyond δ either and nothing is marked; after the repair all arrives.
 
-    Reference: 000, sections VIII and IX
+    Reference: 000, sections VIII and IX (P0-95)
     """
     crowd = Crowd(BeyondDelta.HOLD, 0)
     world = crowd.world
@@ -279,7 +279,7 @@ def test_p0_95_beyond_delta_safety_is_kept_when_held() -> None:
 def test_p0_96_parameters(delta: int) -> None:
     """Table I: Δ = δ+1, D_PT = 2δ, D_SEQ = 3δ+1, and the window of publications is 2δ+1 (X-P0-18).
 
-    Reference: 000, section VIII, table I
+    Reference: 000, section VIII, table I (P0-96)
     """
     world = start_chain("a", "b", delta=delta)
     overlay, vectors = world.broker("a").overlay, publisher_order(world, "a").forwarding.vectors
@@ -293,7 +293,7 @@ def test_p0_96_parameters(delta: int) -> None:
 def test_p0_96_partitions_are_known_within_two_delta(delta: int) -> None:
     """D_PT: the brokers within 2δ of the detector learn of a partition, and no others.
 
-    Reference: 000, section VIII, table I
+    Reference: 000, section VIII, table I (P0-96)
     """
     names: list[NodeId] = [f"b{k}" for k in range(2 * delta + 4)]
     world = start_chain(*names, delta=delta)

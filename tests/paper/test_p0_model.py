@@ -68,7 +68,7 @@ def test_p0_01_any_delta_brokers_between_two_ends_may_fail(delta: int) -> None:
     Every subset of at most δ inner brokers of a chain of eight crashes in the middle of the traffic: all is
     delivered between the ends while they stay dead, once and in order.
 
-    Reference: 000, abstract and section I
+    Reference: 000, abstract and section I (P0-01)
     """
     inner = CHAIN[1:-1]
     for victims in (each for size in range(delta + 1) for each in combinations(inner, size)):
@@ -88,7 +88,7 @@ def test_p0_01_any_delta_brokers_between_two_ends_may_fail(delta: int) -> None:
 def test_p0_01_one_more_failure_than_delta_delays_and_loses_nothing() -> None:
     """What is more than δ is not tolerated: it waits, and comes when the failure is over.
 
-    Reference: 000, abstract and section I
+    Reference: 000, abstract and section I (P0-01)
     """
     world = start_network(chain(*CHAIN), {"p": "b0", "s": "b7"}, delta=1)
     subscribe_all(world, {"s": ""})
@@ -110,7 +110,7 @@ def test_p0_01_a_cut_link_is_one_failure_as_well() -> None:
     c hands the events to b, which is nearer and alive, and b cannot hand them on to a: the papers leave them
     there until the link is healed. Our implementation lets b and a reach each other through c.
 
-    Reference: 000, abstract and section I
+    Reference: 000, abstract and section I (P0-01)
     """
     world = start_network(chain("a", "b", "c"), {"p": "c", "s": "a"}, delta=1)
     world.network.proxying = True
@@ -128,7 +128,7 @@ def test_p0_02_exactly_once_in_order_without_a_gap(delta: int, seed: int) -> Non
     """Per source, the matching sequence arrives exactly once, in order and without a gap, whatever fails
     within the budget of δ.
 
-    Reference: 000, section I
+    Reference: 000, section I (P0-02)
     """
     options = Options(delta=delta, brokers=10, crashes=4, cuts=4, events=30, publishers=3, subscribers=4)
     outcome, _ = simulate(options, seed)
@@ -142,7 +142,7 @@ def test_p0_02_exactly_once_in_order_without_a_gap(delta: int, seed: int) -> Non
 def test_p0_02_exactly_once_in_order_without_a_gap_on_a_thousand_seeds(block: int) -> None:
     """The same on a thousand random runs.
 
-    Reference: 000, section I
+    Reference: 000, section I (P0-02)
     """
     for seed in range(50 * block, 50 * block + 50):
         options = Options(
@@ -159,7 +159,7 @@ def test_p0_03_the_motivating_example(delta: int) -> None:
 
     The predicates are made consistent (X-P0-01): an event has the flags that the subscriptions ask for.
 
-    Reference: 000, section I, Fig. 1
+    Reference: 000, section I, Fig. 1 (P0-03)
     """
     world = figure_1(delta)
     cut_figure_1(world, "cut")
@@ -184,7 +184,7 @@ def test_p0_03_the_motivating_example(delta: int) -> None:
 def test_p0_03_without_the_failure_both_get_everything(delta: int) -> None:
     """The same without the failure: S2 gets p1 and p2.
 
-    Reference: 000, section I, Fig. 1
+    Reference: 000, section I, Fig. 1 (P0-03)
     """
     world = figure_1(delta)
     subscribe_all(world, {"S2": "late"})
@@ -201,7 +201,7 @@ def test_p0_04_every_forwarder_was_aware_of_the_subscription() -> None:
     Subscriptions come and a link fails in the middle of the traffic of two sources; the way of each delivered
     copy is followed back, and each broker on it knew the subscription when it handled the publication.
 
-    Reference: 000, sections I (overview) and V
+    Reference: 000, sections I (overview) and V (P0-04)
     """
     clients = {"p": "a", "q": "c", "s0": "e", "s1": "d", "s2": "a", "s3": "c"}
     world = start_network(chain("a", "b", "c", "d", "e"), clients)
@@ -228,7 +228,7 @@ def test_p0_05_the_content_of_the_example(subscription: str, publication: str, m
 
     The descriptors are those of the paper: in spite of its text p2 does not match s2 (X-P0-01).
 
-    Reference: 000, section I
+    Reference: 000, section I (P0-05)
     """
     selector, attributes = Selector(SELECTORS[subscription]), DESCRIPTORS[publication]
     assert selector.matches(attributes) is matches
@@ -241,7 +241,7 @@ def test_p0_05_the_content_of_the_example(subscription: str, publication: str, m
 def test_p0_05_every_predicate_counts() -> None:
     """An event that lacks one attribute of the conjunction, or has another value there, does not match.
 
-    Reference: 000, section I
+    Reference: 000, section I (P0-05)
     """
     selector = Selector(SELECTORS["s2"])
     full: dict[str, Any] = DESCRIPTORS["p1"]
@@ -257,7 +257,7 @@ def test_p0_06_a_slow_link_loses_nothing_of_publisher_order(slow_from: NodeId, s
     """There is no bound on delays: a link that is a hundred times slower, without a word of the failure
     detector, loses nothing and keeps the order.
 
-    Reference: 000, section II
+    Reference: 000, section II (P0-06)
     """
     patient = Timing(ping_every=SECOND, suspect_after=60 * SECOND)
     world = start_network(chain("a", "b", "c"), {"p": "a", "s": "c"}, timing=patient)
@@ -276,7 +276,7 @@ def test_p0_06_a_link_that_is_slower_than_the_detector_is_a_failed_one() -> None
     """A failed link is an infinitely slow link: the detector may take the slow for the failed, and nothing is
     lost, repeated or out of order by its mistake.
 
-    Reference: 000, section II
+    Reference: 000, section II (P0-06)
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "s": "c"})
     subscribe_all(world, {"s": ""})

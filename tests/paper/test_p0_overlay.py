@@ -58,7 +58,7 @@ def delivered(world: World) -> list[int]:
 def test_p0_06_a_slow_link_loses_nothing_and_keeps_the_order() -> None:
     """Links are asynchronous: there is no bound on the delay, and slow is not failed.
 
-    Reference: 000, section II
+    Reference: 000, section II (P0-06)
     """
     patient = Timing(ping_every=SECOND, suspect_after=60 * SECOND)
     world = with_clients(start_chain("a", "b", "c", topics=TOPICS, timing=patient), "a", "c")
@@ -77,7 +77,7 @@ def test_p0_06_a_slow_link_loses_nothing_and_keeps_the_order() -> None:
 def test_p0_06_a_cut_link_is_an_infinitely_slow_one() -> None:
     """A failed link delays; what was sent arrives, in order, if the failure ends before it is detected.
 
-    Reference: 000, section II
+    Reference: 000, section II (P0-06)
     """
     world = with_clients(start_chain("a", "b", "c", topics=TOPICS), "a", "c")
     world.cut("a", "b")
@@ -98,7 +98,7 @@ def test_p0_07_a_false_suspicion_is_survived(delta: int) -> None:
     """Detectors may be wrong: a broker that suspects a living neighbour closes the session, goes round it,
     and takes it back as soon as they have found each other again.
 
-    Reference: 000, section II
+    Reference: 000, section II (P0-07)
     """
     world = start_chain("a", "b", "c", "d", delta=delta)
     moments: list[list[NodeId]] = []
@@ -118,7 +118,7 @@ def test_p0_07_a_false_suspicion_is_survived(delta: int) -> None:
 def test_p0_07_a_crash_and_a_cut_link_look_the_same() -> None:
     """A cannot tell whether B has crashed or the link to it failed: it reacts in the same way.
 
-    Reference: 000, section II
+    Reference: 000, section II (P0-07)
     """
     outcomes = []
     for crash in (True, False):
@@ -135,7 +135,7 @@ def test_p0_08_a_session_is_established_until_the_detector_speaks(silently: bool
     """A maintains an established session to B during the interval in which its detector does not indicate
     a failure of B.
 
-    Reference: 000, section II
+    Reference: 000, section II (P0-08)
     """
     world = start_chain("a", "b", "c")
     assert established(world, "a") == {"b"}
@@ -152,7 +152,7 @@ def test_p0_08_a_session_is_established_until_the_detector_speaks(silently: bool
 def test_p0_09_nothing_of_a_session_arrives_after_something_was_lost_in_it(seed: int) -> None:
     """Messages of one session arrive in order or never, and then the failure is detected.
 
-    Reference: 000, section II
+    Reference: 000, section II (P0-09)
     """
     world = with_clients(start_chain("a", "b", "c", topics=TOPICS, seed=seed), "a", "c")
     sent = Messages(world)
@@ -188,7 +188,7 @@ def test_p0_10_joins_make_a_tree(delta: int) -> None:
 
     Our implementation is told the join points by its configuration; there is no registry.
 
-    Reference: 000, section II
+    Reference: 000, section II (P0-10)
     """
     world = World(seed=delta, delta=delta)
     rng = Random(delta)
@@ -207,7 +207,7 @@ def test_p0_10_joins_make_a_tree(delta: int) -> None:
 def test_p0_11_a_broker_knows_its_neighbourhood(delta: int) -> None:
     """Brokers know all brokers within Δ = δ+1, and how these are connected.
 
-    Reference: 000, section II and table I
+    Reference: 000, section II and table I (P0-11)
     """
     links = random_tree(25, 3, Random(delta))
     world = World(delta=delta)
@@ -224,7 +224,7 @@ def test_p0_11_a_broker_knows_its_neighbourhood(delta: int) -> None:
 def test_p0_12_without_failures_only_primary_links_are_used(seed: int) -> None:
     """In the absence of failures publications and subscriptions travel over primary links only.
 
-    Reference: 000, section II
+    Reference: 000, section II (P0-12)
     """
     links = random_tree(15, 3, Random(seed))
     world = start_tree(links, delta=2, seed=seed, topics=TOPICS)
@@ -256,7 +256,7 @@ def test_p0_13_bypass_of_up_to_delta_adjacent_failures(delta: int, failures: int
     """A broker goes round up to δ adjacent unreachable brokers by sessions to the next ones, and not round
     more.
 
-    Reference: 000, section II
+    Reference: 000, section II (P0-13)
     """
     names = [f"b{k}" for k in range(failures + 2)]
     world = start_chain(*names, delta=delta)
@@ -274,7 +274,7 @@ def test_p0_13_bypass_of_up_to_delta_adjacent_failures(delta: int, failures: int
 def test_p0_13_all_branches_behind_a_failure_are_reached() -> None:
     """The bypassing sessions go to all neighbours of the unreachable broker.
 
-    Reference: 000, section II
+    Reference: 000, section II (P0-13)
     """
     world = start_tree([*chain("a", "b", "c"), ("b", "d"), ("b", "e"), *chain("e", "f")])
     world.crash("b")
@@ -291,7 +291,7 @@ def test_p0_14_at_every_step_active_is_the_nearest_established(delta: int) -> No
     Our implementation in addition waits at a broker that it has not tried yet: until the attempt is decided,
     a session that the other end has opened from behind it is not used.
 
-    Reference: 000, section II
+    Reference: 000, section II (P0-14)
     """
     links = random_tree(14, 3, Random(delta))
     tree = tree_of(links)
@@ -329,7 +329,7 @@ def test_p0_14_at_every_step_active_is_the_nearest_established(delta: int) -> No
 def test_p0_15_activation_is_one_sided(one_way: bool, source: NodeId, target: NodeId) -> None:
     """That S(A,C) is active does not imply that S(C,A) is.
 
-    Reference: 000, section II
+    Reference: 000, section II (P0-15)
     """
     world = start_chain("a", "b", "c", "d", delta=1)
     world.cut(source, target, one_way=one_way)
@@ -346,7 +346,7 @@ def test_p0_15_activation_is_one_sided(one_way: bool, source: NodeId, target: No
 def test_p0_16_a_nearer_session_that_returns_takes_over(silently: bool) -> None:
     """When a nearer session is established again, the farther one is active no longer.
 
-    Reference: 000, sections II and VIII
+    Reference: 000, sections II and VIII (P0-16)
     """
     world = with_clients(start_chain("a", "b", "c", topics=TOPICS), "a", "c")
     world.publish("p", "p", "t", {})
@@ -373,7 +373,7 @@ def test_p0_96_the_constants_of_table_1(delta: int) -> None:
 
     The size of the partition tables (2δ) belongs to publisher order and is tested there.
 
-    Reference: 000, section VIII and table I
+    Reference: 000, section VIII and table I (P0-96)
     """
     world = start_chain("a", "b", delta=delta)
     overlay = world.broker("a").overlay
@@ -386,7 +386,7 @@ def test_p0_96_the_constants_of_table_1(delta: int) -> None:
 def test_p0_96_a_path_over_a_bypass_names_the_brokers_between() -> None:
     """The path of a message stays a path of the primary tree when the message goes round a failure.
 
-    Reference: 000, section VIII
+    Reference: 000, section VIII (P0-96)
     """
     world = start_tree(kary_tree(5, 1), delta=3)
     assert world.broker("b0").overlay.extended(("x",), "b3") == ("x", "b0", "b1", "b2")

@@ -78,7 +78,7 @@ def round_trip(message: Message) -> Any:
 def test_p0_17_a_run_that_a_session_bypasses_is_an_island(delta: int) -> None:
     """Unreachable brokers that are bypassed by a newly activated session form a partition island.
 
-    Reference: 000, section III
+    Reference: 000, section III (P0-17)
     """
     world = start_chain("a", "b", "c", "d", delta=delta)
     world.crash("b")
@@ -92,7 +92,7 @@ def test_p0_17_a_run_that_a_session_bypasses_is_an_island(delta: int) -> None:
 def test_p0_18_a_run_that_nothing_bypasses_is_a_barrier() -> None:
     """A partition is a barrier if no active session bypasses its nodes.
 
-    Reference: 000, section III
+    Reference: 000, section III (P0-18)
     """
     world = start_chain("a", "b", "c", "d", delta=1)
     world.crash("b")
@@ -108,7 +108,7 @@ def test_p0_18_a_run_that_nothing_bypasses_is_a_barrier() -> None:
 def test_p0_19_the_detector_is_the_broker_whose_session_failed(victims: str) -> None:
     """The partition detector is the broker whose active session failed; each side has its own.
 
-    Reference: 000, section III
+    Reference: 000, section III (P0-19)
     """
     world = start_chain("a", "b", "c", "d", delta=1)
     for victim in victims:
@@ -125,7 +125,7 @@ def test_p0_20_pids_grow_step_by_step() -> None:
     (b2, 2, ⟨b3, b4⟩) and (b2, 3, ⟨b3, b4, b5'⟩). The third is a barrier on P(b0, b7'), the second an island
     on P(b0, b7), the first one on P(b0, b6''). Read "S(B2,B5)" and "B2's sessions" in the text (X-P0-02).
 
-    Reference: 000, section III, Fig. 2
+    Reference: 000, section III, Fig. 2 (P0-20)
     """
     world = start_tree(FIGURE_2, delta=2)
     for k, victim in enumerate(("b3", "b4", "b5'")):
@@ -143,7 +143,7 @@ def test_p0_20_pids_grow_step_by_step() -> None:
 def test_p0_20_a_number_is_never_used_again() -> None:
     """i is a unique incremental value that the detector assigns: a partition that returns is another one.
 
-    Reference: 000, section III
+    Reference: 000, section III (P0-20)
     """
     world = start_chain("a", "b", "c", delta=1)
     seen = []
@@ -159,7 +159,7 @@ def test_p0_20_a_number_is_never_used_again() -> None:
 def test_p0_21_beyond_is_what_lies_behind_the_last_broker() -> None:
     """The brokers in the subtrees of the last broker of pnodes are beyond the partition.
 
-    Reference: 000, section III, Fig. 2
+    Reference: 000, section III, Fig. 2 (P0-21)
     """
     whole = Topology("b2", 9)
     whole.add(FIGURE_2)
@@ -173,7 +173,7 @@ def test_p0_21_beyond_is_what_lies_behind_the_last_broker() -> None:
 def test_p0_21_what_lies_beyond_a_barrier_is_not_promised_and_beyond_an_island_is() -> None:
     """A subscription at b0 is not safe for what lies on the three partitions or beyond the barrier.
 
-    Reference: 000, sections III and IV-C, Fig. 2
+    Reference: 000, sections III and IV-C, Fig. 2 (P0-21)
     """
     homes = {"s": "b0", "p5": "b5", "p7": "b7", "p6''": "b6''", "p7'": "b7'"}
     world = start_network(FIGURE_2, homes, delta=2)
@@ -198,7 +198,7 @@ def test_p0_21_what_lies_beyond_a_barrier_is_not_promised_and_beyond_an_island_i
 def test_p0_22_tables_are_empty_after_recovery(delta: int) -> None:
     """A pid is added to PT when it is detected and removed when it recovers.
 
-    Reference: 000, section III
+    Reference: 000, section III (P0-22)
     """
     names = [f"b{k}" for k in range(7)]
     world = start_chain(*names, delta=delta)
@@ -219,7 +219,7 @@ def test_p0_23_a_partition_is_known_within_two_delta_of_its_detector(delta: int,
     """Changes of PT are told over all established sessions, to brokers within DPT = 2δ of the detector, on
     its side of the partition.
 
-    Reference: 000, sections III and VIII, table I
+    Reference: 000, sections III and VIII, table I (P0-23)
     """
     count = max(9, 6 * delta + 3)
     names = [f"b{k:02}" for k in range(count)]
@@ -241,7 +241,7 @@ def test_p0_23_a_partition_is_known_within_two_delta_of_its_detector(delta: int,
 def test_p0_23_the_information_reaches_side_branches_and_late_sessions() -> None:
     """It goes over all sessions, not only along one path, and to a broker that comes later.
 
-    Reference: 000, section III
+    Reference: 000, section III (P0-23)
     """
     world = start_tree([*chain("a", "b", "c", "d"), *chain("b", "e", "f"), *chain("e", "g")])
     world.crash("g")
@@ -260,7 +260,7 @@ def test_p0_24_partition_information_precedes_confirmations(delta: int, when: in
     """A pid is in the PT of all brokers within DPT upstream before they see a confirmation that is tagged
     with it: on each session the one is sent before the other.
 
-    Reference: 000, Lemma 1, property 1
+    Reference: 000, Lemma 1, property 1 (P0-24)
     """
     names = [f"b{k}" for k in range(9)]
     world = start_network(chain(*names), {"s": "b0"}, delta=delta)
@@ -288,7 +288,7 @@ def test_p0_25_the_types_of_messages() -> None:
 
     Our implementation has in addition those that sessions and recovery need (X-P0-16).
 
-    Reference: 000, section III
+    Reference: 000, section III (P0-25)
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "q": "b", "s": "c"})
     sent = Messages(world)
@@ -314,7 +314,7 @@ def test_p0_25_the_types_of_messages() -> None:
 def test_p0_25_an_unknown_type_is_rejected() -> None:
     """What is none of the known types does not come through.
 
-    Reference: 000, section III
+    Reference: 000, section III (P0-25)
     """
     unknown = msgspec.msgpack.encode(["gossip", 1, 2])
     with pytest.raises(msgspec.ValidationError, match="gossip"):
@@ -328,7 +328,7 @@ def test_p0_26_tags_travel_with_publications_and_confirmations(tags: tuple[Parti
     Our implementation tags publications and the confirmations of subscriptions. What a subscription itself
     crosses shows in its path, and a publication's confirmation needs no tag, for nobody looks at it.
 
-    Reference: 000, section III
+    Reference: 000, section III (P0-26)
     """
     event = Event("t", "p", 1, {"x": 1})
     publications = Publications((Publication(event, 1, entry="b5", home="b5", tags=tags),))
@@ -342,7 +342,7 @@ def test_p0_26_tags_travel_with_publications_and_confirmations(tags: tuple[Parti
 def test_p0_26_partition_information_has_one_pid_and_no_tags() -> None:
     """Partition information is about one partition and is not tagged.
 
-    Reference: 000, section III
+    Reference: 000, section III (P0-26)
     """
     message = PartitionInfo(PIDS[2], 3, is_open=False)
     assert round_trip(message) == message

@@ -95,7 +95,7 @@ def test_p0_49_all_who_forwarded_had_accepted(delta: int, seed: int) -> None:
     """p is delivered for s only if it matches and its source broker and all brokers on its way had accepted s
     before they forwarded it, whatever fails.
 
-    Reference: 000, section V
+    Reference: 000, section V (P0-49)
     """
     _, handled = under_faults(seed, delta=delta, crashes=4, cuts=4)
     assert handled.assert_all_were_aware() > 500
@@ -105,7 +105,7 @@ def test_p0_50_the_five_steps() -> None:
     """Queueing, barrier check, matching, routing, cleanup: a broker keeps p before it sends it on, and has
     discarded it when it confirms it.
 
-    Reference: 000, section V, Fig. 4
+    Reference: 000, section V, Fig. 4 (P0-50)
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "s": "c"}, latency=STEADY)
     subscribe_all(world, {"s": ""})
@@ -131,7 +131,7 @@ def test_p0_51_the_queue_is_fifo(seed: int) -> None:
     """p is appended on its first arrival and the order is preserved: every broker meets the new publications
     of each of two interleaved sources in their order, under random session failures.
 
-    Reference: 000, section V
+    Reference: 000, section V (P0-51)
     """
     world, handled = under_faults(seed, delta=1, crashes=0, cuts=8)
     met = 0
@@ -152,7 +152,7 @@ def test_p0_52_what_comes_out_of_a_partition_is_tagged() -> None:
 
     Our implementation tags by the brokers that have handled a copy (X-P0-03), while the partition is open.
 
-    Reference: 000, section V, Fig. 4, line 9
+    Reference: 000, section V, Fig. 4, line 9 (P0-52)
     """
     links = [*chain("a", "b"), *chain("a", "c"), *chain("c", "d")]
     world = start_network(links, {"p": "b", "s": "d"}, delta=1, latency=STEADY)
@@ -184,7 +184,7 @@ def test_p0_52_what_the_source_took_unaware_is_marked_after_the_heal() -> None:
     Our implementation names the subscription instead of the partition, which is over by then: b2 sees from
     the epoch of the copy that b1 was not aware of s2.
 
-    Reference: 000, section V, and section I, Fig. 1
+    Reference: 000, section V, and section I, Fig. 1 (P0-52)
     """
     links = [*chain("b1", "b2", "b3"), *chain("b2", "b4")]
     world = start_network(links, {"p": "b1", "s": "b3", "s2": "b4"}, delta=0)
@@ -212,7 +212,7 @@ def test_p0_53_only_accepted_subscriptions_are_matched() -> None:
     """Match_p(B) comes from the subscriptions that B has accepted: q, published at b while s2 was on its way
     there, goes to s1 alone.
 
-    Reference: 000, section V
+    Reference: 000, section V (P0-53)
     """
     world = start_network(chain("a", "b", "c"), {"q": "b", "s1": "c", "s2": "a"}, latency=STEADY)
     subscribe_all(world, {"s1": ""})
@@ -236,7 +236,7 @@ def test_p0_54_one_copy_for_each_peer() -> None:
     """p is sent over the active session on the path of each matching subscription, once a peer: a hundred
     matching subscriptions behind one peer are one copy.
 
-    Reference: 000, section V, Fig. 4
+    Reference: 000, section V, Fig. 4 (P0-54)
     """
     clients = {"p": "a", **{f"s{k}": "cd"[k % 2] for k in range(20)}}
     world = start_network([*chain("a", "b", "c"), *chain("b", "d")], clients)
@@ -261,7 +261,7 @@ def test_p0_55_the_publisher_is_confirmed_after_all_deliveries() -> None:
     """A broker waits for the confirmations of all copies: the publisher's comes after the last matching
     subscriber has the event, and then the queues are empty.
 
-    Reference: 000, section V
+    Reference: 000, section V (P0-55)
     """
     clients = {"p": "b0", "s1": "b4", "s2": "b5", "s3": "b6", "r": "b3"}
     links = [*chain("b0", "b1", "b3"), *chain("b1", "b4"), *chain("b0", "b2", "b5"), *chain("b2", "b6")]
@@ -286,7 +286,7 @@ def test_p0_55_the_publisher_is_confirmed_after_all_deliveries() -> None:
 def test_p0_55_what_nobody_wants_is_confirmed_at_once() -> None:
     """Out_p may be empty from the beginning (X-P0-11).
 
-    Reference: 000, section V
+    Reference: 000, section V (P0-55)
     """
     world = start_network(chain("a", "b"), {"p": "a", "s": "b"})
     subscribe_all(world, {"s": "n < 0"})
@@ -321,7 +321,7 @@ def test_p0_56_nothing_is_left_of_what_was_confirmed() -> None:
     """Confirmed publications are removed and their senders confirmed: what is remembered after ten thousand
     is as much as after the first hundred.
 
-    Reference: 000, section V, Fig. 4
+    Reference: 000, section V, Fig. 4 (P0-56)
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "q": "b", "s": "c"})
     subscribe_all(world, {"s": ""})
@@ -341,7 +341,7 @@ def test_p0_57_a_duplicate_in_the_queue_adds_its_sender() -> None:
     """A copy of what is still in the queue is not queued again: its sender is added, and both get the
     confirmation.
 
-    Reference: 000, Fig. 4, lines 3–6
+    Reference: 000, Fig. 4, lines 3–6 (P0-57)
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "s": "c"}, latency=STEADY)
     subscribe_all(world, {"s": ""})
@@ -364,7 +364,7 @@ def test_p0_57_a_duplicate_in_the_queue_adds_its_sender() -> None:
 def test_p0_57_a_duplicate_of_what_is_confirmed_is_confirmed_at_once() -> None:
     """A copy of what has left the queue is confirmed too, or its sender would wait for ever (X-P0-10).
 
-    Reference: 000, Fig. 4, line 4
+    Reference: 000, Fig. 4, line 4 (P0-57)
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "s": "c"}, latency=STEADY)
     subscribe_all(world, {"s": ""})
@@ -422,7 +422,7 @@ def test_p0_58_delivered_only_without_a_common_tag(tags: tuple[Partition, ...], 
 
     Our implementation compares the brokers of the partitions, so that two detectors of one failure agree.
 
-    Reference: 000, section V, Fig. 4, lines 31–36
+    Reference: 000, section V, Fig. 4, lines 31–36 (P0-58)
     """
     world = barrier_before("s")
     hand_over(world, "s", "p", 1, tags)
@@ -435,7 +435,7 @@ def test_p0_59_what_is_unsafe_stays_outside_the_reliable_flow() -> None:
 
     Our implementation raises the start of the publisher behind what it has withheld.
 
-    Reference: 000, section V, and Lemma 1
+    Reference: 000, section V, and Lemma 1 (P0-59)
     """
     world = barrier_before("s")
     own = publisher_leaf(world, "s").subscribing.own["s:1:1"]
@@ -453,7 +453,7 @@ def test_p0_59_an_island_that_did_not_know_the_subscription_is_withheld() -> Non
     """b is alive and cut off from both sides: what its client published meanwhile, of which b would keep
     only what others want, does not come to s in parts (X-P0-05).
 
-    Reference: 000, section V, Fig. 3, lines 24–26
+    Reference: 000, section V, Fig. 3, lines 24–26 (P0-59)
     """
     world = start_network(chain("a", "b", "c"), {"s": "a", "r": "c", "p": "b"}, delta=1)
     subscribe_all(world, {"r": "n = 1 OR n = 3"})
@@ -479,7 +479,7 @@ def test_p0_59_a_reached_source_is_not_withheld_for_the_way_its_events_take() ->
     """Unsafe is what comes from a source that did not accept s: x was reached round y and confirmed s, so its
     events are promised, also those that go through y later, when y knows s and a still takes it for failed.
 
-    Reference: 000, section V, Fig. 4, line 9
+    Reference: 000, section V, Fig. 4, line 9 (P0-59)
     """
     world = start_network(chain("a0", "a", "y", "x"), {"s": "a0", "p": "x"})
     for pair in (("a", "y"), ("a0", "y"), ("x", "y")):
@@ -504,7 +504,7 @@ def test_p0_59_one_partition_can_be_an_island_and_a_barrier(source: NodeId) -> N
     """Behind the dead y, x is reached and w is not: what comes from x flows, what comes from w is withheld
     until w is reached (X-P0-04).
 
-    Reference: 000, section V
+    Reference: 000, section V (P0-59)
     """
     links = [*chain("a", "y", "x"), *chain("y", "w")]
     world = start_network(links, {"s": "a", "p": source, "r": "x"}, delta=1)
@@ -534,7 +534,7 @@ def test_p0_60_unconfirmed_publications_are_sent_again(count: int) -> None:
     """When a session fails, what is not confirmed goes over the newly active one, in the order of the queue:
     b crashes after it has forwarded and before it has confirmed; c sees all twice and delivers it once.
 
-    Reference: 000, section VI
+    Reference: 000, section VI (P0-60)
     """
     world = start_network(chain("a", "b", "c"), {"p": "a", "s": "c"}, latency=STEADY)
     subscribe_all(world, {"s": ""})
@@ -554,7 +554,7 @@ def test_p0_60_the_unconfirmed_go_before_the_new() -> None:
     """On a change of the active session to a nearer broker what is unconfirmed is sent again before anything
     new, or the new would overtake it and make it look like a duplicate (X-P0-22, X-P0-23).
 
-    Reference: 000, section VI
+    Reference: 000, section VI (P0-60)
     """
     world = start_network(chain("a", "y", "x"), {"p": "a", "s": "x"}, latency=STEADY)
     subscribe_all(world, {"s": ""})
@@ -582,7 +582,7 @@ def test_p0_61_vectors_know_what_sequences_of_the_source_know(delta: int) -> Non
 
     Our implementation keeps the trivial scheme at the clients; here it judges the brokers.
 
-    Reference: 000, section VI
+    Reference: 000, section VI (P0-61)
     """
     names = [f"b{k}" for k in range(6)]
     world = start_network(chain(*names), {"p": "b0", "q": "b5", "s": "b5", "r": "b0"}, delta=delta)
@@ -617,7 +617,7 @@ def test_p0_62_without_fault_tolerance_the_neighbour_is_enough() -> None:
     """With δ = 0 the highest sequence of each immediate neighbour suffices: vectors have the length 1, and
     what is sent again after a cut is known.
 
-    Reference: 000, section VI
+    Reference: 000, section VI (P0-62)
     """
     names = [f"b{k}" for k in range(5)]
     world = start_network(chain(*names), {"p": "b0", "s": "b4"}, delta=0, latency=STEADY)
@@ -645,7 +645,7 @@ def test_p0_102_one_order_for_all_types() -> None:
     """Subscriptions, publications and confirmations are processed in one arrival order: no publication
     overtakes a subscription, and one that follows the confirmation of s comes from a sender that knew s.
 
-    Reference: 000, Lemma 1, property 2
+    Reference: 000, Lemma 1, property 2 (P0-102)
     """
     links = [*chain("a", "b", "c", "d"), *chain("b", "e")]
     world = start_network(links, {"p": "a", "q": "d", "s": "c", "r": "e"})
@@ -695,7 +695,7 @@ def test_p0_103_publications_move_away_from_their_source() -> None:
     """A copy is never sent back towards its source: with a matching subscriber at the publisher's own broker
     b1 and another at b3, b2 sends nothing back to b1, and the queues drain (X-P0-21).
 
-    Reference: 000, sections V and VIII; 003, appendix A.2
+    Reference: 000, sections V and VIII; 003, appendix A.2 (P0-103)
     """
     world = start_network(chain("b1", "b2", "b3"), {"p": "b1", "s1": "b1", "s2": "b2", "s3": "b3"})
     subscribe_all(world, {"s1": "", "s2": "", "s3": "", "p": ""})
@@ -721,7 +721,7 @@ def test_p0_103_away_from_the_source_while_brokers_fail(seed: int) -> None:
     """The same in a random tree where brokers crash: every copy goes to a node that is farther from the
     broker that took it from its publisher.
 
-    Reference: 000, sections V and VIII; 003, appendix A.2
+    Reference: 000, sections V and VIII; 003, appendix A.2 (P0-103)
     """
     world, handled = under_faults(seed, delta=2, crashes=6, cuts=0)
     tree = tree_of(

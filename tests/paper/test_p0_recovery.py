@@ -106,7 +106,7 @@ def states_of(world: World, name: NodeId) -> list[NodeState]:
 def test_p0_76_partial_recovery_keeps_what_is_known() -> None:
     """A broker that was only unreachable recovers partially: it has lost nothing and stays operational.
 
-    Reference: 000, section VII
+    Reference: 000, section VII (P0-76)
     """
     world = chain_with_p_and_s("a", "b", "c", "d")
     states, before = states_of(world, "c"), known_at(world, "c")
@@ -122,7 +122,7 @@ def test_p0_76_full_recovery_is_partial_recovery_with_each_neighbour() -> None:
     """A broker that crashed has lost its subscriptions: it is recovering until each neighbour has told it
     all, which is a partial recovery with each of them.
 
-    Reference: 000, section VII
+    Reference: 000, section VII (P0-76)
     """
     world = chain_with_p_and_s("a", "b", "c")
     states, sent = states_of(world, "b"), Messages(world)
@@ -147,7 +147,7 @@ def test_p0_77_recovery_is_asymmetric() -> None:
     Our implementation streams the log both ways on every session, and both ends say when they have told
     everything: the end for which the session is active must not wait for the other to think so too.
 
-    Reference: 000, section VII-A
+    Reference: 000, section VII-A (P0-77)
     """
     world = chain_with_p_and_s("a", "b", "c")
     sent = Messages(world)
@@ -161,7 +161,7 @@ def test_p0_77_recovery_is_asymmetric() -> None:
 def test_p0_78_the_first_message_tells_that_the_session_is_active() -> None:
     """Step (i): the first message of a new session says that it is there, and in which state its sender is.
 
-    Reference: 000, section VII-A
+    Reference: 000, section VII-A (P0-78)
     """
     world = chain_with_p_and_s("a", "b", "c", "d")
     divide(world, "ab", "cd")
@@ -180,7 +180,7 @@ def test_p0_79_the_summary_names_what_came_from_that_side() -> None:
     Our implementation has no summary of numbers. R's log, as it is streamed to B, names what B has told
     without repeating it; these are the subscriptions of B's side.
 
-    Reference: 000, section VII-A
+    Reference: 000, section VII-A (P0-79)
     """
     clients = {f"at {name}": name for name in "abrc"}
     world = start_network(chain("a", "b", "r", "c"), clients)
@@ -196,7 +196,7 @@ def test_p0_80_what_is_missing_is_learned() -> None:
 
     Our implementation finds out by names, not by numbers: a subscription is accepted once, whoever tells it.
 
-    Reference: 000, section VII-A
+    Reference: 000, section VII-A (P0-80)
     """
     world = start_network(chain("a", "b", "c", "d"), {"x": "a", "y": "a"})
     subscribe_all(world, {"x": ""})
@@ -215,7 +215,7 @@ def test_p0_80_what_is_missing_is_learned() -> None:
 def test_p0_80_only_what_is_missing_is_sent(missed: int) -> None:
     """Step (iii): of n subscriptions R missed k; exactly these k are sent, none after an idle flap.
 
-    Reference: 000, section VII-A
+    Reference: 000, section VII-A (P0-80)
     """
     world = start_network(chain("a", "b", "c", "d"), {"x": "a", "y": "a"})
     for k in range(5):
@@ -244,7 +244,7 @@ def test_p0_81_r_propagates_and_waits() -> None:
 
     Our implementation uses a subscription from its arrival on; what waits is the confirmation.
 
-    Reference: 000, section VII-A
+    Reference: 000, section VII-A (P0-81)
     """
     world, sent = subscribed_while_divided()
     assert [name for name in "abcde" if known_at(world, name)] == ["a", "b"]
@@ -271,7 +271,7 @@ def healed_into_a_new_barrier() -> tuple[World, Messages]:
 def test_p0_82_r_accepts_with_the_tags_of_its_confirmations() -> None:
     """Step (iv)(a): with a new barrier behind R, R's confirmation names that one and no other.
 
-    Reference: 000, section VII-A
+    Reference: 000, section VII-A (P0-82)
     """
     world, sent = healed_into_a_new_barrier()
     last = [each for source, target, each in confirmations(sent, "s:1:1") if (source, target) == ("c", "b")][
@@ -295,7 +295,7 @@ def island() -> tuple[World, Messages]:
 def test_p0_83_a_bypassed_broker_is_told_from_behind() -> None:
     """Step (iv)(b): Y lies between B and R and can be reached from R only: it gets the subscription from R.
 
-    Reference: 000, section VII-A
+    Reference: 000, section VII-A (P0-83)
     """
     world, sent = island()
     assert known_at(world, "y") == ["s:1:1"]
@@ -311,7 +311,7 @@ def test_p0_83_r_confirms_to_b() -> None:
     """Step (iv)(b): R confirms to B, from whom it has the subscription, although B's session to R is active
     for B only. So the subscription becomes live while Y is bypassed.
 
-    Reference: 000, section VII-A
+    Reference: 000, section VII-A (P0-83)
     """
     world, sent = island()
     assert ("r", "b") in [(source, target) for source, target, _ in confirmations(sent, "s:1:1")]
@@ -321,7 +321,7 @@ def test_p0_83_r_confirms_to_b() -> None:
 def test_p0_83_one_cut_link_does_not_keep_a_subscription_from_becoming_live() -> None:
     """A single link, b-y of a-b-y-r, is cut: within δ = 1. A new subscription becomes live all the same.
 
-    Reference: 000, sections IV and VII-A
+    Reference: 000, sections IV and VII-A (P0-83)
     """
     world = start_network(chain("a", "b", "y", "r"), {"s": "a"})
     world.cut("b", "y")
@@ -336,7 +336,7 @@ def test_p0_92_recovery_ends_next_to_a_cut_link(fault: str) -> None:
     """A link, b-y of a-b-y-r, is cut. The client of b loses its session for a moment, or b restarts: b is
     synchronised by a and r, which it can reach, and takes its client's events again.
 
-    Reference: 000, section VII
+    Reference: 000, section VII (P0-92)
     """
     world = start_network(chain("a", "b", "y", "r"), {"s": "a", "p": "b"})
     subscribe_all(world, {"s": ""})
@@ -359,7 +359,7 @@ def test_p0_92_recovery_ends_next_to_a_cut_link(fault: str) -> None:
 def test_p0_84_y_passes_it_on_to_its_branches() -> None:
     """Y treats what it gets from R as a recovery with R as synch point: its side branches get it as well.
 
-    Reference: 000, section VII-A
+    Reference: 000, section VII-A (P0-84)
     """
     links = [*chain("a", "b", "y", "r"), *chain("y", "x", "w")]
     world = start_network(links, {"s": "a", "p": "w"})
@@ -382,7 +382,7 @@ def test_p0_85_the_detector_replaces_the_tag() -> None:
     """B's answer for the subscription had the partition that R was on; after the recovery it has what R
     confirmed: nothing, or the barrier that is new.
 
-    Reference: 000, section VII-A
+    Reference: 000, section VII-A (P0-85)
     """
     for scenario, after in (
         (subscribed_while_divided, []),
@@ -406,7 +406,7 @@ def test_p0_86_all_sources_of_tagged_subscriptions_are_notified_once() -> None:
 
     Our implementation has no notifier of its own: the confirmation is sent again.
 
-    Reference: 000, section VII-A
+    Reference: 000, section VII-A (P0-86)
     """
     links = [*chain("b", "c", "d"), *chain("u", "v", "b"), *chain("w", "b")]
     world = start_network(links, {"s1": "u", "s2": "w", "s3": "b", "p": "d"})
@@ -430,7 +430,7 @@ def test_p0_87_the_tag_is_removed() -> None:
     """After a full heal nothing is excepted at the source, although T' is empty (X-P0-07), and publications
     from beyond flow.
 
-    Reference: 000, section VII-A and lemma 1
+    Reference: 000, section VII-A and lemma 1 (P0-87)
     """
     world, _ = subscribed_while_divided()
     publish_some(world, 2)
@@ -447,7 +447,7 @@ def test_p0_87_the_tag_is_replaced() -> None:
     """After a heal into a new barrier the source has that instead: c's publications flow, those from beyond
     d and e are withheld until these are back.
 
-    Reference: 000, section VII-A and lemma 1
+    Reference: 000, section VII-A and lemma 1 (P0-87)
     """
     world, _ = healed_into_a_new_barrier()
     assert unreachable(world, "s") == [("c", "d", "e", "f"), ("d", "e", "f")]
@@ -468,7 +468,7 @@ def test_p0_87_what_comes_out_of_a_tagged_partition_is_withheld() -> None:
     """b cannot reach y, so s is confirmed without y, but y can go round b to a. What is published at y comes
     through and is not delivered, because s has the tag; when the partition has recovered, events flow.
 
-    Reference: 000, section VII-A and lemma 1; section V, Fig. 4, lines 34-36
+    Reference: 000, section VII-A and lemma 1; section V, Fig. 4, lines 34-36 (P0-87)
     """
     world = start_network(chain("a", "b", "y"), {"s": "a", "p": "y"})
     world.cut("b", "y")
@@ -513,7 +513,7 @@ def test_p0_88_partition_tables_are_emptied() -> None:
     """Step (v): the detector removes the recovered partitions and tells its peers; within bounded time after
     the heal nobody knows of any.
 
-    Reference: 000, section VII-A
+    Reference: 000, section VII-A (P0-88)
     """
     world = start_network(chain("a", "b", "c", "d", "e"), {})
     tables = {name: world.broker(name).overlay.partitions for name in "abcde"}
@@ -533,7 +533,7 @@ def test_p0_88_partition_tables_are_emptied() -> None:
 def test_p0_89_subscriptions_come_before_publications(crash: bool) -> None:
     """On an activated session all that was missed precedes any publication, however fast events come.
 
-    Reference: 000, section VII, lemma 2 (ii)
+    Reference: 000, section VII, lemma 2 (ii) (P0-89)
     """
     world = start_network(chain("a", "b", "c", "d"), {"p": "a", "new": "a", "s": "d"})
     subscribe_all(world, {"s": ""})
@@ -567,7 +567,7 @@ def test_p0_90_two_synch_points_at_once() -> None:
     """Two neighbours recover R at the same time and tell it the same subscriptions: each is accepted once,
     and both hear that R has it.
 
-    Reference: 000, section VII-A (iv)
+    Reference: 000, section VII-A (iv) (P0-90)
     """
     clients = {f"at {name}": name for name in "abcd"}
     world = start_network([*chain("a", "b", "r"), *chain("r", "c", "d")], clients)
@@ -674,7 +674,7 @@ def test_x_p0_19_what_has_ended_is_not_resurrected() -> None:
 def test_p0_91_the_neighbourhood_is_restored_from_the_store() -> None:
     """A restarted broker knows its neighbourhood from stable storage before it has heard from anybody.
 
-    Reference: 000, section VII-B
+    Reference: 000, section VII-B (P0-91)
     """
     world = chain_with_p_and_s("a", "b", "c", "d")
     before = world.broker("b").overlay.topology.links()
@@ -692,7 +692,7 @@ def test_p0_91_without_a_store_the_neighbourhood_is_asked_for() -> None:
     Our implementation has no registry; it joins again, in its old place, and begins its incarnations where no
     earlier one was.
 
-    Reference: 000, section VII-B
+    Reference: 000, section VII-B (P0-91)
     """
     world = chain_with_p_and_s("a", "b", "c")
     before = world.broker("b").overlay.topology.links()
@@ -714,7 +714,7 @@ def test_p0_91_without_store_and_registry_it_is_no_member() -> None:
     """A broker that has neither a store nor somebody to ask is no member: as long as nobody has told it
     where it belongs, it does not confirm what its client publishes.
 
-    Reference: 000, section VII-B
+    Reference: 000, section VII-B (P0-91)
     """
     world = start_network(chain("a", "b", "c"), {"p": "b", "s": "c"})
     subscribe_all(world, {"s": ""})
@@ -732,7 +732,7 @@ def test_p0_92_a_recovered_broker_knows_what_a_twin_knows(delta: int) -> None:
     """After a crash and a restart the broker knows the same subscriptions, and the same ways to them, as in a
     run in which it did not crash.
 
-    Reference: 000, section VII-B
+    Reference: 000, section VII-B (P0-92)
     """
     tables: list[dict[SubscriptionId, Body]] = []
     for crash in (False, True):
@@ -759,7 +759,7 @@ def test_p0_92_many_neighbours_recover_at_once(delta: int, length: int) -> None:
     """All brokers between p and s restart at once, and hear from p's side first: when all is repaired every
     event arrives.
 
-    Reference: 000, section VII-B
+    Reference: 000, section VII-B (P0-92)
     """
     names = [f"b{k}" for k in range(length)]
     world = chain_with_p_and_s(*names, delta=delta)
@@ -783,7 +783,7 @@ def test_p0_92_many_neighbours_recover_at_once(delta: int, length: int) -> None:
 def test_p0_93_the_source_broker_was_aware(delta: int, seed: int) -> None:
     """Lemma 1: the broker that took a delivered event from its publisher knew the subscription before.
 
-    Reference: 000, section VII, lemma 1
+    Reference: 000, section VII, lemma 1 (P0-93)
     """
     world = build(Options(brokers=10, fanout=2, delta=delta), seed)
     closes = WARM_UP + 12 * SECOND
@@ -810,7 +810,7 @@ def test_p0_94_no_gap_and_in_order(delta: int, seed: int) -> None:
     """Lemma 2 and theorem 1: with up to δ crashes, cuts and false suspicions at a time, what is delivered of
     a publisher is without a gap and in its order, and when all is healed nothing is missing.
 
-    Reference: 000, section VII, lemma 2 and theorem 1
+    Reference: 000, section VII, lemma 2 and theorem 1 (P0-94)
     """
     options = Options(brokers=10, fanout=2, delta=delta, events=80, crashes=5, cuts=6)
     outcome, _ = simulate(options, 9000 + seed)
@@ -822,7 +822,7 @@ def test_p0_94_no_gap_and_in_order(delta: int, seed: int) -> None:
 def test_p0_94_a_flapping_session_loses_nothing() -> None:
     """Sessions that break and return all the time, while events flow, cost nothing but time.
 
-    Reference: 000, section VII, theorem 1
+    Reference: 000, section VII, theorem 1 (P0-94)
     """
     world = chain_with_p_and_s("a", "b", "c", "d")
     publish_all(world, "p", 400, every=10 * MILLISECOND)
@@ -839,7 +839,7 @@ def test_p0_94_a_flapping_session_loses_nothing() -> None:
 def test_p0_97_a_dead_broker_is_replaced(join_point: NodeId) -> None:
     """A broker that has left for good is replaced by a new one at the same position, under its name.
 
-    Reference: 000, section VIII (future work there)
+    Reference: 000, section VIII (future work there) (P0-97)
     """
     world = chain_with_p_and_s("a", "b", "c", "d", "e")
     publish_all(world, "p", 1000, every=10 * MILLISECOND)

@@ -91,7 +91,7 @@ def distances(tree: Tree, start: NodeId) -> dict[NodeId, int]:
 def test_p0_27_a_subscriber_may_connect_to_any_broker(home: NodeId) -> None:
     """Subscribers connect to a broker of choice; the result is the same.
 
-    Reference: 000, section IV, note 4
+    Reference: 000, section IV, note 4 (P0-27)
     """
     world = start_network(kary_tree(7, 2), {"p": "b3", "q": "b2", "s": home})
     subscribe_all(world, {"s": "n < 5"})
@@ -106,7 +106,7 @@ def test_p0_28_a_broker_that_has_not_accepted_does_not_route_by_it() -> None:
     """A subscription is used for forwarding only after it was accepted: while it is on its way to a broker,
     what is published there is not routed by it.
 
-    Reference: 000, section IV
+    Reference: 000, section IV (P0-28)
     """
     world = start_network(chain("a", "b", "c"), {"p": "c", "s": "a"}, latency=STEADY)
     world.network.slowness["b", "c"] = 20
@@ -131,7 +131,7 @@ def test_p0_28_nothing_is_delivered_while_confirmations_are_held() -> None:
     Our implementation routes by a subscription from its arrival on and delivers nothing for it before it is
     live, which is when the source accepts it in the paper.
 
-    Reference: 000, section IV
+    Reference: 000, section IV (P0-28)
     """
     world = start_network(chain("a", "b", "c"), {"p": "c", "s": "a"}, latency=STEADY)
     for held in ("b", "a"), ("c", "b"):
@@ -157,7 +157,7 @@ def test_p0_29_what_a_subscription_carries(delta: int) -> None:
     Our implementation counts the client as the end of the path, and uses the length of a sequence vector,
     3δ+1 (X-P0-18). Order on a session is kept by the index in the sender's log instead of a SeqVec.
 
-    Reference: 000, section IV
+    Reference: 000, section IV (P0-29)
     """
     names = [f"b{k}" for k in range(9)]
     world = start_network(chain(*names), {"s": "b0"}, delta=delta)
@@ -178,7 +178,7 @@ def test_p0_30_to_all_downstream_and_back(home: NodeId) -> None:
     """Without failures a broker forwards s to all its neighbours but the one it came from, and confirms it
     only when all of these have.
 
-    Reference: 000, section IV-A
+    Reference: 000, section IV-A (P0-30)
     """
     links = kary_tree(7, 2)
     tree, world = tree_of(links), start_network(links, {"s": home})
@@ -207,7 +207,7 @@ def test_p0_30_to_all_downstream_and_back(home: NodeId) -> None:
 def test_p0_31_an_edge_broker_confirms_at_once() -> None:
     """Where there is nobody to forward to, s is accepted and confirmed in the same breath (X-P0-11).
 
-    Reference: 000, section IV-A
+    Reference: 000, section IV-A (P0-31)
     """
     world = start_network(chain("a", "b", "c"), {"s": "a"}, latency=STEADY)
     sent = Messages(world)
@@ -225,7 +225,7 @@ def test_p0_31_an_edge_broker_confirms_at_once() -> None:
 def test_p0_31_a_single_broker_confirms_at_once() -> None:
     """A network of one broker: the subscription is live after one round trip.
 
-    Reference: 000, section IV-A
+    Reference: 000, section IV-A (P0-31)
     """
     world = World(topics=TOPICS, latency=STEADY)
     world.add_broker("a")
@@ -240,7 +240,7 @@ def test_p0_32_nobody_confirms_before_the_last_behind_it() -> None:
     """Confirmations are aggregated: with one slow leaf, none of the brokers between it and the subscriber
     confirms before that leaf does, and the others do.
 
-    Reference: 000, section IV-A
+    Reference: 000, section IV-A (P0-32)
     """
     world = start_network(kary_tree(7, 2), {"s": "b3"}, latency=STEADY)
     world.network.slowness["b6", "b2"] = 30
@@ -258,7 +258,7 @@ def test_p0_33_subscriptions_are_processed_in_order() -> None:
     """A broker processes arrived subscriptions in order: a hundred of one source are in the same order on
     every session and in every log.
 
-    Reference: 000, section IV-A
+    Reference: 000, section IV-A (P0-33)
     """
     world = start_network(kary_tree(7, 2), {"s": "b3", "other": "b6"})
     sent = Messages(world)
@@ -283,7 +283,7 @@ def test_p0_34_the_client_is_told_when_all_have_accepted(home: NodeId) -> None:
     """The client is told that its subscription is ready, and not before every broker has accepted it: after
     the way to the farthest broker and back.
 
-    Reference: 000, section IV; 003, section 4.2
+    Reference: 000, section IV; 003, section 4.2 (P0-34)
     """
     links = kary_tree(7, 2)
     world = start_network(links, {"s": home}, latency=STEADY)
@@ -309,7 +309,7 @@ def test_p0_34_the_client_is_told_when_all_have_accepted(home: NodeId) -> None:
 def test_p0_35_a_broker_that_dies_during_propagation_blocks_nothing(when: int) -> None:
     """Wait or proceed: a permanent crash of Y at any moment of the propagation does not block it.
 
-    Reference: 000, section IV-A
+    Reference: 000, section IV-A (P0-35)
     """
     world = start_network(chain("a", "b", "c", "d"), {"s": "a", "p": "d"}, latency=STEADY)
     world.subscribe("s", "s", TOPIC)
@@ -328,7 +328,7 @@ def test_p0_35_a_broker_that_dies_during_propagation_blocks_nothing(when: int) -
 def test_p0_35_a_living_broker_behind_a_cut_blocks_nothing(when: int) -> None:
     """If only the link to Y is cut, the subscription becomes ready as well, before the link heals.
 
-    Reference: 000, sections IV-A and IV-B
+    Reference: 000, sections IV-A and IV-B (P0-35)
     """
     world = start_network(chain("a", "b", "c"), {"s": "a", "p": "b", "q": "c"}, latency=STEADY)
     if when < 0:
@@ -347,7 +347,7 @@ def test_p0_35_a_living_broker_behind_a_cut_makes_no_gap(when: int) -> None:
     """If only the link to Y is cut, Y is not passed over in silence: once the link is back, what its
     publishers and those behind it publish comes without a gap.
 
-    Reference: 000, sections IV-A and IV-B
+    Reference: 000, sections IV-A and IV-B (P0-35)
     """
     world = start_network(chain("a", "b", "c"), {"s": "a", "p": "b", "q": "c"}, latency=STEADY)
     if when < 0:
@@ -373,7 +373,7 @@ def test_p0_36_the_bypassing_peer_takes_the_place_of_the_failed_one() -> None:
     """Y fails after s was sent to it and before it confirmed: s goes to X instead, whose confirmation is
     waited for; the subscription becomes ready, without a barrier for the side of X.
 
-    Reference: 000, section IV-B
+    Reference: 000, section IV-B (P0-36)
     """
     world = start_network(chain("a", "b", "c", "d"), {"s": "a", "p": "c", "q": "d"}, latency=STEADY)
     sent = Messages(world)
@@ -401,7 +401,7 @@ def test_p0_36_the_bypassing_peer_takes_the_place_of_the_failed_one() -> None:
 def test_p0_37_the_replacement_is_replaced() -> None:
     """If S(B,X) fails too before the confirmation, the next broker is used.
 
-    Reference: 000, section IV-B
+    Reference: 000, section IV-B (P0-37)
     """
     world = start_network(
         chain("a", "b", "c", "d", "e"), {"s": "a", "p": "d", "q": "e"}, delta=2, latency=STEADY
@@ -438,7 +438,7 @@ def test_p0_38_the_island_gets_a_copy_from_beyond() -> None:
     """X, beyond the island, sends s to the island's brokers that it reaches, before any publication that
     matches s.
 
-    Reference: 000, section IV-B
+    Reference: 000, section IV-B (P0-38)
     """
     world = island()
     sent = Messages(world)
@@ -466,7 +466,7 @@ def test_p0_39_the_copy_stays_on_the_island() -> None:
     """The copy from beyond is accepted at once, is passed on to the other brokers of the island, and to
     nobody else.
 
-    Reference: 000, section IV-B
+    Reference: 000, section IV-B (P0-39)
     """
     world = start_network(chain("a", "y1", "y2", "x", "z"), {"s": "a"}, delta=2, latency=STEADY)
     for other in ("y1", "y2"):
@@ -495,7 +495,7 @@ def test_p0_40_publications_do_not_overtake_the_copy() -> None:
     Every publication says how long its sender's log was (its epoch); when it is sent, the log was streamed
     at least that far on the same session.
 
-    Reference: 000, section IV-B and Lemma 2 (i)
+    Reference: 000, section IV-B and Lemma 2 (i) (P0-40)
     """
     world = island()
     sent = Messages(world)
@@ -521,7 +521,7 @@ def test_p0_40_publications_do_not_overtake_the_copy() -> None:
 def test_p0_40_the_clients_of_the_island_and_beyond_miss_nothing() -> None:
     """Publishing goes on beyond X while s propagates and the link heals: no gap, on either side.
 
-    Reference: 000, section IV-B and Lemma 2 (i)
+    Reference: 000, section IV-B and Lemma 2 (i) (P0-40)
     """
     world = island()
     world.subscribe("s", "s", TOPIC)
@@ -540,7 +540,7 @@ def test_p0_40_the_clients_of_the_island_and_beyond_miss_nothing() -> None:
 def test_p0_41_a_barrier_is_dropped_and_the_confirmation_tagged(when: int) -> None:
     """The nodes of a barrier are not waited for: s is accepted, and its confirmation is tagged with the pid.
 
-    Reference: 000, section IV-C
+    Reference: 000, section IV-C (P0-41)
     """
     world = start_network(chain("a", "b", "c", "d"), {"s": "a", "p": "a", "q": "d"}, latency=STEADY)
     if when >= 0:
@@ -584,7 +584,7 @@ EXPECTED_TAGS = {
 def test_p0_42_tags_accumulate_on_the_way() -> None:
     """Upstream brokers pass the tags of confirmations on and add their own.
 
-    Reference: 000, section IV-C
+    Reference: 000, section IV-C (P0-42)
     """
     _, sent = two_barriers()
     tags = {(source, target): set(each.pending) for source, target, each in confirmations(sent)}
@@ -598,7 +598,7 @@ def test_p0_43_the_source_stores_the_tags() -> None:
 
     Our implementation stores them where deliveries are decided: at the client, which is the source.
 
-    Reference: 000, section IV-C
+    Reference: 000, section IV-C (P0-43)
     """
     world, _ = two_barriers()
     assert stored(world) == EXPECTED_TAGS
@@ -621,7 +621,7 @@ def test_p0_44_never_back_upstream(delta: int) -> None:
     """Out_s is the active sessions without those that map to the upstream path: a broker with a session
     that bypasses its upstream neighbour does not send s back over it.
 
-    Reference: 000, Fig. 3, lines 2–3
+    Reference: 000, Fig. 3, lines 2–3 (P0-44)
     """
     links = [*chain("a", "b", "c", "d"), *chain("b", "e"), *chain("c", "f")]
     world = start_network(links, {"s": "a"}, delta=delta)
@@ -643,7 +643,7 @@ def test_p0_45_the_copy_over_an_island_says_so() -> None:
     Our implementation has no tags on subscriptions: the crossed brokers stand in the path of the copy (and
     the pid in the confirmation). The path is made for each receiver.
 
-    Reference: 000, Fig. 3, lines 6–12
+    Reference: 000, Fig. 3, lines 6–12 (P0-45)
     """
     links = [*chain("a", "b", "c"), *chain("a", "d")]
     world = start_network(links, {"s": "a"})
@@ -662,7 +662,7 @@ def test_p0_46_nothing_is_sent_to_an_island_without_a_session() -> None:
     """On acceptance s is sent to those brokers of the crossed islands to which there is a session: here to y2
     and not to y1, which is dead, until it returns.
 
-    Reference: 000, Fig. 3, lines 22–23
+    Reference: 000, Fig. 3, lines 22–23 (P0-46)
     """
     world = start_network(chain("a", "y1", "y2", "x"), {"s": "a"}, delta=2)
     world.cut("a", "y2")
@@ -681,7 +681,7 @@ def test_p0_46_nothing_is_sent_to_an_island_without_a_session() -> None:
 def test_p0_47_only_the_detector_tags() -> None:
     """A pid is added to a confirmation by its detector alone, though others know it as well.
 
-    Reference: 000, Fig. 3, lines 24–26, and Lemma 1
+    Reference: 000, Fig. 3, lines 24–26, and Lemma 1 (P0-47)
     """
     links = [*chain("a", "b", "c", "d", "e", "f"), *chain("d", "g")]
     world = start_network(links, {"s": "a"})
@@ -707,7 +707,7 @@ def test_p0_47_a_partition_on_the_side_of_the_subscriber_is_not_added() -> None:
     """pid is added only if it does not lie on the upstream path: b is down for a and for c, and only a, which
     has it downstream, tags.
 
-    Reference: 000, Fig. 3, lines 24–26
+    Reference: 000, Fig. 3, lines 24–26 (P0-47)
     """
     world = start_network(chain("a", "b", "c", "d"), {"s": "a"})
     world.crash("b")
@@ -723,7 +723,7 @@ def test_p0_47_a_partition_on_the_side_of_the_subscriber_is_not_added() -> None:
 def test_p0_48_all_senders_get_the_confirmation() -> None:
     """All brokers that sent a copy get a confirmation: b, whose copy came late, and a, which went round b.
 
-    Reference: 000, Fig. 3, lines 27–28
+    Reference: 000, Fig. 3, lines 27–28 (P0-48)
     """
     world = start_network(chain("a", "b", "c"), {"s": "a"}, latency=STEADY)
     sent = Messages(world)
@@ -739,7 +739,7 @@ def test_p0_48_all_senders_get_the_confirmation() -> None:
 def test_p0_48_both_senders_get_it_in_the_end() -> None:
     """The same where the failure ends: each of the two has the confirmation, one of them after the heal.
 
-    Reference: 000, Fig. 3, lines 27–28
+    Reference: 000, Fig. 3, lines 27–28 (P0-48)
     """
     world = start_network(chain("a", "b", "c"), {"s": "a"}, latency=STEADY)
     sent = Messages(world)
