@@ -25,13 +25,22 @@ from typing import Any, ClassVar
 from gapless.core.effects import Effect, Record
 from gapless.core.model import Micros, NodeId, OrderName, SubscriptionId, Topic
 from gapless.core.overlay.overlay import Overlay
-from gapless.selectors import Selector
+from gapless.selectors import Selector, SelectorError
 
 
 @lru_cache(maxsize=4096)
 def parsed(selector: str) -> Selector:
     """The selector of a text. Selectors are immutable, so nodes of one process may share them."""
     return Selector(selector)
+
+
+def is_selector(text: str) -> bool:
+    """Whether the text is a selector. Clients check their own; only a hostile peer sends others."""
+    try:
+        parsed(text)
+    except SelectorError:
+        return False
+    return True
 
 
 class Order(ABC):

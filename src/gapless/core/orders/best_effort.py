@@ -24,7 +24,7 @@ from gapless.core.messages import (
     BestEffortUnsubscribe,
 )
 from gapless.core.model import Event, Micros, NodeId, OrderName, Path, StartCut, SubscriptionId
-from gapless.core.orders.base import BrokerOrder, LeafOrder, parsed
+from gapless.core.orders.base import BrokerOrder, LeafOrder, is_selector, parsed
 from gapless.core.overlay.overlay import Overlay
 from gapless.matching import MatchIndex
 
@@ -119,6 +119,8 @@ class BestEffortBroker(BrokerOrder):
     # -- subscriptions -----------------------------------------------------------------------------------
 
     def _learn(self, peer: NodeId, message: BestEffortSubscribe) -> None:
+        if not is_selector(message.selector):
+            return
         route = self.routes.get(message.subscription)
         if route is None:
             route = self.routes[message.subscription] = Route(message)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from gapless.core.effects import Effect, Send
 from gapless.core.messages.publisher import Body, Confirmation, Confirmed, Log, LogEntry, Synced
 from gapless.core.model import NodeId, Partition, SubscriptionId
+from gapless.core.orders.base import is_selector
 from gapless.core.orders.publisher.forwarding import Forwarding
 from gapless.core.orders.publisher.log import Entry, PeerLog, SubscriptionLog
 from gapless.core.overlay.overlay import Overlay
@@ -90,6 +91,8 @@ class Subscriptions:
                     echo = LogEntry(self._log.length, each.subscription, ended=True)
                     self._out.append(Send(peer, Log((echo,))))
                 if each.body is None or each.subscription in self._forgotten:
+                    continue
+                if not is_selector(each.body.selector):
                     continue
                 mine = self._accept(peer, each.subscription, each.body)
             elif each.body is not None and self._log.learn_path(each.subscription, each.body):
