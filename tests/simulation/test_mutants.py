@@ -53,9 +53,9 @@ def result(options: Options, seed: int, mutant: str | None = None) -> list[str]:
     """What is wrong with a run: violations, and what is not confirmed in the end."""
     waiting: list[int] = []
 
-    def judge(world: World, options: Options, faults: int) -> Outcome:
+    def judge(world: World, options: Options, faults: int, *, settled: bool) -> Outcome:
         waiting.append(sum(in_custody(world).values()) + unconfirmed(world))
-        return judged(world, options, faults)
+        return judged(world, options, faults, settled=settled)
 
     judged = run.judge
     with broken(mutant) if mutant else nullcontext(), pytest.MonkeyPatch.context() as patch:

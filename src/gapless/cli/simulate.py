@@ -47,6 +47,8 @@ def simulate(
     available = [each.name for each in ORDERS]
     if order not in available:
         raise typer.BadParameter(f"{order} is not built yet; there is: {', '.join(available)}")
+    if repositories > 0:
+        raise typer.BadParameter("durable topics are not built yet; leave --repositories out")
     try:
         options = Options(
             order=order,

@@ -1,7 +1,8 @@
 """Faults: what breaks, when, and that never more than so much is broken at once.
 
 The number of concurrent failures counts brokers that are crashed or still recovering, links that are cut in
-either direction, and sessions that were broken by a false suspicion until they had time to return. A fault
+either direction, and sessions that were broken by a false suspicion until they had time to return; slow
+links and crashes of clients come on top. A fault
 whose turn comes while the budget is used up waits for the next free place, so that a run has as many faults
 as were asked for unless it ends before.
 """
@@ -53,7 +54,8 @@ class Faults:
             self._world.at(self._world.now + RETRY, self._attempt, inject)
 
     def _has_room(self, *besides: NodeId) -> bool:
-        down = [name for name in self._world.down() if name not in besides]
+        doomed = [name for name, host in self._world.hosts.items() if host.crash_next]
+        down = [name for name in {*self._world.down(), *doomed} if name not in besides]
         return len(down) + len(self._broken) < self._max_down
 
     def _span(self) -> Micros:

@@ -105,8 +105,8 @@ def simulate(options: Options, seed: int) -> tuple[Outcome, trace.Trace]:
     )
     world.run(until=traffic.closes)
     faults.heal_all()
-    world.settle()
-    return judge(world, options, faults.injected), world.trace
+    settled = world.settle()
+    return judge(world, options, faults.injected, settled=settled), world.trace
 
 
 def build(options: Options, seed: int) -> World:
@@ -135,15 +135,18 @@ def _duration(options: Options) -> Micros:
     return max(3 * SECOND, 3 * SECOND * faults, options.events * 20 * MILLISECOND)
 
 
-def judge(world: World, options: Options, faults: int) -> Outcome:
-    """The verdict of the checkers on a finished run."""
+def judge(world: World, options: Options, faults: int, *, settled: bool) -> Outcome:
+    """The verdict of the checkers on a finished run; one that never comes to rest is no good either."""
     promise = OrderName.PUBLISHER if options.order == OrderName.BEST_EFFORT else options.order
     violations = check(world.trace, promise=promise, healed=True, durable=options.repositories > 0)
     return Outcome(
         seed=world.seed,
-        verdict="violated" if violations else "ok",
+        verdict="ok" if settled and not violations else "violated",
         violations=[_as_json(each) for each in violations],
-        counts={str(kind): count for kind, count in violations.counts.items()},
+        counts={
+            **{str(kind): count for kind, count in violations.counts.items()},
+            **({} if settled else {"never at rest": 1}),
+        },
         published=sum(type(each) is trace.Publish for each in world.trace),
         delivered=sum(type(each) is trace.Deliver for each in world.trace),
         faults=faults,

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from random import Random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -111,8 +110,7 @@ def test_an_unknown_link_is_neither_valid_nor_marked() -> None:
 def test_a_valid_link_that_would_close_a_cycle_is_refused() -> None:
     topology = Topology("a", 2)
     topology.add(chain("a", "b", "c"))
-    with pytest.raises(ValueError, match="cycle"):
-        topology.add([("a", "c")])
+    assert topology.add([("a", "c")]) == ([], [], [])
     assert topology.links() == chain("a", "b", "c")
 
 

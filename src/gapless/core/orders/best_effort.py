@@ -119,7 +119,7 @@ class BestEffortBroker(BrokerOrder):
     # -- subscriptions -----------------------------------------------------------------------------------
 
     def _learn(self, peer: NodeId, message: BestEffortSubscribe) -> None:
-        if not is_selector(message.selector):
+        if not is_selector(message.selector) or not message.path:
             return
         route = self.routes.get(message.subscription)
         if route is None:

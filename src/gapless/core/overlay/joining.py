@@ -147,11 +147,11 @@ class Joining:
 
     def on_request(self, peer: NodeId, request: JoinRequest, now: Micros) -> None:
         """Phase 1 at the join point."""
-        topology, own = self._topology, link(self._topology.me, request.node)
+        topology, own = self._topology, link(self._topology.me, peer)
         if self.state is not JoinState.VALID_JOINED:
             self._out.append(Send(peer, JoinRefused(f"{topology.me} has not joined the network itself")))
             return
-        if request.node in topology and request.node not in topology.neighbours():
+        if peer != request.node or (peer in topology and peer not in topology.neighbours()):
             self._out.append(Send(peer, JoinRefused(f"{request.node} is in the network already")))
             return
         self.learn((), (own,), now)

@@ -109,7 +109,7 @@ class Overlay:
         """Begin this incarnation: durable before the first message of it leaves."""
         self._out.append(Persist(IncarnationStarted(self.identity.incarnation)))
         self.joining.start(now)
-        returning = self.identity.incarnation > 1 and bool(self.topology.neighbours())
+        returning = not self.is_leaf and self.identity.incarnation > 1 and bool(self.topology.neighbours())
         self._become(NodeState.RECOVERING if returning else NodeState.OPERATIONAL)
         self.refresh(now)
 
@@ -122,7 +122,10 @@ class Overlay:
     def session_up(self, identity: Identity, dialed: bool, now: Micros) -> bool:
         """A new session; False when the peer has no business here and was sent away."""
         peer = identity.node
-        if identity.home is not None and (identity.home not in self.topology or self.is_leaf):
+        if peer == self.me or (identity.is_leaf and peer in self.topology):
+            self._out.append(Disconnect(peer, f"there is another node of the name {peer}"))
+            return False
+        if identity.is_leaf and (identity.home not in self.topology or self.is_leaf):
             self._out.append(Disconnect(peer, f"the client's home {identity.home} is not near this broker"))
             return False
         self.sessions.opened(identity, dialed, now)
@@ -166,7 +169,8 @@ class Overlay:
             case Status(state=state):
                 self.sessions.up[peer].state = state
             case JoinRequest():
-                self.joining.on_request(peer, message, now)
+                if not self.is_leaf and not self.sessions.up[peer].identity.is_leaf:
+                    self.joining.on_request(peer, message, now)
             case JoinRefused():
                 self.joining.on_refused(peer, now)
             case PartialTopology():

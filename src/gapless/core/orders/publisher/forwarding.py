@@ -17,7 +17,7 @@ from gapless.core.messages.publisher import Acknowledgement, Publication
 from gapless.core.model import NodeId, Partition, SubscriptionId
 from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Targets, source_of
 from gapless.core.orders.publisher.log import PeerLog, SubscriptionLog
-from gapless.core.orders.publisher.outbox import Outbox
+from gapless.core.orders.publisher.outbox import Outbox, within
 from gapless.core.orders.publisher.vectors import Vector, Vectors, bypassed, merged
 from gapless.core.overlay.overlay import Overlay
 
@@ -209,15 +209,16 @@ class Forwarding:
     def acknowledged(self, peer: NodeId, ack: Acknowledgement) -> None:
         """The peer has reached all targets that it was given."""
         source = (ack.topic, ack.publisher)
+        stream = self.custody.streams.get(source)
+        if stream is None:
+            return
         for first, last in ack.ranges:
-            for sequence in range(first, last + 1):
+            for sequence in within(stream.held, first, last):
                 held = self.custody.confirmed(source, ack.generation, sequence, peer)
                 if held is not None:
                     for sender in held.senders:
                         self._outbox.acknowledge(sender, held.publication)
-        stream = self.custody.streams.get(source)
-        if stream is not None:
-            self._forget_if_idle(source, stream)
+        self._forget_if_idle(source, stream)
 
     def _forget_if_idle(self, source: Source, stream: Stream) -> None:
         if not stream.held and source not in self.present:

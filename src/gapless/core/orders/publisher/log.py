@@ -75,8 +75,10 @@ class PeerLog:
 
     def forget(self, subscription: SubscriptionId) -> None:
         """Both ends have forgotten that the subscription ended."""
-        for table in (self.index_of, self.untold, self.ended, self.confirmed, self.confirmed_to, self.news):
+        for table in (self.index_of, self.confirmed, self.confirmed_to):
             table.pop(subscription, None)
+        for names in (self.untold, self.ended, self.news, self.expected):
+            names.pop(subscription, None)
 
     def knew(self, subscription: SubscriptionId, epoch: int) -> bool:
         """Whether the peer had the subscription when its log was that long."""
@@ -118,7 +120,7 @@ class SubscriptionLog:
         entry = self._entries[subscription]
         had_none = not entry.body.path
         if len(body.path) > len(entry.body.path):
-            entry.body = body
+            entry.body = Body(entry.body.client, entry.body.topic, entry.body.selector, body.path)
         return had_none and bool(body.path)
 
     def end(self, subscription: SubscriptionId) -> None:

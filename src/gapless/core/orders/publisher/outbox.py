@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from gapless.core.effects import Effect, Send
 from gapless.core.messages.publisher import (
@@ -25,6 +25,13 @@ def ranges(sequences: Iterable[int]) -> tuple[tuple[int, int], ...]:
         else:
             found.append((number, number))
     return tuple(found)
+
+
+def within(sequences: Mapping[int, object], first: int, last: int) -> list[int]:
+    """Those of the sequences that lie in a range, whatever range a peer may have sent."""
+    if last - first < len(sequences):
+        return [each for each in range(first, last + 1) if each in sequences]
+    return [each for each in sequences if first <= each <= last]
 
 
 class Outbox:

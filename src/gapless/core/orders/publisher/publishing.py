@@ -19,7 +19,7 @@ from gapless.core.effects import Effect, EventRetained, EventsConfirmed, Persist
 from gapless.core.messages.publisher import Acknowledgement, Attached, Detached, Publication
 from gapless.core.model import BeyondDelta, Event, Incarnation, Micros, NodeId, Topic
 from gapless.core.orders.publisher.custody import Source, source_of
-from gapless.core.orders.publisher.outbox import Outbox
+from gapless.core.orders.publisher.outbox import Outbox, within
 
 GENERATIONS_PER_INCARNATION = 1 << 32
 
@@ -63,6 +63,7 @@ class Publishing:
                 retained.published = event.sequence
             elif isinstance(record, EventsConfirmed):
                 retained = self.retained.setdefault((record.topic, record.publisher), Retained())
+                retained.published = max(retained.published, record.sequence)
                 for sequence in [each for each in retained.events if each <= record.sequence]:
                     del retained.events[sequence]
 
@@ -103,7 +104,7 @@ class Publishing:
         if retained is None or peer != self.home or ack.generation != self._generation:
             return
         for first, last in ack.ranges:
-            retained.confirmed.update(range(first, last + 1))
+            retained.confirmed.update(within(retained.events, first, last))
         done = 0
         for sequence in list(retained.events):
             if sequence not in retained.confirmed:

@@ -83,7 +83,8 @@ class Subscribing:
     def _end(self, unique: SubscriptionId) -> None:
         own = self.own.pop(unique)
         self._indexes[own.topic].remove(unique)
-        for peer in self._peers:
+        for peer, peer_log in self._peers.items():
+            peer_log.forget(unique)
             self._out.append(Send(peer, Log((LogEntry(0, unique, None, ended=True),))))
 
     def _line(self, peer: NodeId, unique: SubscriptionId, own: Own) -> LogEntry:
@@ -197,8 +198,7 @@ class Subscribing:
             return True
         if publication.event.publisher in own.flowing or not own.unreached:
             return False
-        origins = {publication.home}
-        origins.update(node for tag in publication.tags for node in tag.nodes)
+        origins = {publication.home, *(tag.nodes[-1] for tag in publication.tags)}
         return not origins.isdisjoint(own.unreached)
 
     def _is_due(self, unique: SubscriptionId, own: Own, peer: NodeId, publication: Publication) -> bool:

@@ -87,9 +87,9 @@ class Subscriptions:
         for each in entries:
             mine = self._log.get(each.subscription)
             if mine is None:
-                if each.subscription in self._forgotten and (each.body is not None or not each.ended):
-                    echo = LogEntry(self._log.length, each.subscription, ended=True)
-                    self._out.append(Send(peer, Log((echo,))))
+                if each.subscription in self._forgotten and each.index:  # an answer has no index
+                    answer = LogEntry(0, each.subscription, ended=True)
+                    self._out.append(Send(peer, Log((answer,))))
                 if each.body is None or each.subscription in self._forgotten:
                     continue
                 if not is_selector(each.body.selector):
@@ -212,8 +212,9 @@ class Subscriptions:
     def on_confirmed(self, peer: NodeId, confirmations: Sequence[Confirmation]) -> None:
         """A side has confirmed."""
         for confirmation in confirmations:
-            self._peers[peer].confirmed[confirmation.subscription] = confirmation
-            self._touched[confirmation.subscription] = None
+            if self._log.get(confirmation.subscription) is not None:
+                self._peers[peer].confirmed[confirmation.subscription] = confirmation
+                self._touched[confirmation.subscription] = None
 
     def sides_changed(self) -> None:
         """Every subscription may wait for others now."""
