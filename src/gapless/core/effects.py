@@ -114,7 +114,8 @@ class Reset(msgspec.Struct, frozen=True):
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """The network has the publisher's events of the topic up to this sequence and will not lose them."""
+    """The publisher's events of the topic up to this sequence are confirmed, as far as its order confirms:
+    in publisher order every reachable matching subscriber has them, in best effort they were sent."""
 
     topic: str
     publisher: str
