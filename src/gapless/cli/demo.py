@@ -47,8 +47,8 @@ def demo(seed: Annotated[int, typer.Option(help="Decides everything.")] = 7) -> 
     as_expected = promised.ok and not unpromised.ok
     if as_expected:
         console.print(
-            "The judges see only what the clients saw. They caught the protocol that promises nothing, and found "
-            "every promise of publisher order kept."
+            "The judges see only what the clients saw. They caught the protocol that promises nothing, and "
+            "found every promise of publisher order kept."
         )
     console.print(f"Run it again: {command(OPTIONS, seed)}", soft_wrap=True)
     raise typer.Exit(0 if as_expected else 1)
