@@ -49,7 +49,6 @@ class Session:
     """An established session: α(N, M) of 003 is ``state``."""
 
     identity: Identity
-    dialed: bool
     heard_at: Micros
     state: NodeState = NodeState.OPERATIONAL
 
@@ -86,7 +85,7 @@ class Sessions:
         """The driver reports a new session."""
         peer = identity.node
         assert peer not in self.up, "the driver reports the old session down first"
-        self.up[peer] = Session(identity, dialed, heard_at=now)
+        self.up[peer] = Session(identity, heard_at=now)
         self.failed.pop(peer, None)
         self._dialing.pop(peer, None)
         if dialed:
