@@ -7,7 +7,9 @@ SEEDS  ?= 1000
 SEED   ?= 0
 JOBS   ?= auto
 
-.PHONY: help setup check style types test demo simulate soak bench clean
+MINUTES ?= 60
+
+.PHONY: help setup check style types test demo simulate soak soak-live figures bench clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,14 +34,20 @@ check: style types ## lint, types, layers and the fast tests
 test: setup ## all tests
 	$(BIN)/pytest -q -n $(JOBS)
 
-demo: setup ## a network under faults, what its clients got, and the verdict
+demo: setup ## brokers as processes, killed while a market trades, and the verdict
 	$(BIN)/gapless demo
 
 simulate: setup ## many seeded runs: make simulate ARGS="--order best-effort --seeds 100"
 	$(BIN)/gapless simulate $(ARGS)
 
 soak: setup ## long simulation under faults: make soak SEEDS=10000 SEED=0
-	$(BIN)/python -m tools.soak --seeds $(SEEDS) --seed $(SEED)
+	$(BIN)/gapless spark simulate --soak --seeds $(SEEDS) --seed $(SEED)
+
+soak-live: setup ## real brokers under random faults: make soak-live MINUTES=60 SEED=0
+	$(BIN)/python -m tools.soak_live --minutes $(MINUTES) --seed $(SEED)
+
+figures: setup ## the papers' figures on Spark, with a report, in ./figures
+	$(BIN)/gapless figures --out figures
 
 bench: setup ## every benchmark, as ratios within one run
 	$(BIN)/python -m benchmarks

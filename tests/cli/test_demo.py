@@ -1,15 +1,25 @@
-"""``gapless demo``."""
+"""``gapless demo``: real processes, killed, and judged."""
 
 from __future__ import annotations
 
-from typer.testing import CliRunner
+import json
+import subprocess
+import sys
 
-from gapless.cli import app
+import pytest
 
 
-def test_the_demo_tells_its_story_and_ends_well() -> None:
-    result = CliRunner().invoke(app, ["demo"], env={"COLUMNS": "120"})
-    assert result.exit_code == 0, result.output
-    assert "ok: every promise was kept" in result.output
-    assert "violated" in result.output
-    assert "crash b" in result.output
+@pytest.mark.slow
+def test_the_demo_ends_well_and_leaves_nothing_running() -> None:
+    words = [sys.executable, "-m", "gapless", "demo", "--pause", "1", "--per-second", "50", "--json"]
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    verdict = json.loads(done.stdout)
+    assert verdict["verdict"] == "ok"
+    assert verdict["published"] == verdict["confirmed"] > 0
+    assert len(verdict["killed"]) == 4
+    for each in verdict["subscriptions"]:
+        assert each["delivered"] > 0
+        assert each["missing"] == each["duplicates"] == each["out_of_order"] == each["unwanted"] == 0
+    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert not [line for line in running.splitlines() if "gapless-demo-" in line]

@@ -523,9 +523,6 @@ def test_d3_59_an_operational_node_is_never_skipped(delta: int) -> None:
     assert [each for made in runs for each in made.skipped] == []
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a session that is about to be retired carries copies while a nearer one is set up"
-)
 def test_d3_59_a_session_of_earlier_failures_does_not_skip_a_recovered_node() -> None:
     """Sessions that went round two brokers are still there when both have returned. If then the nearer one
     fails, the other one, which is OPERATIONAL, must not be skipped.

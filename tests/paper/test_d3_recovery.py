@@ -506,9 +506,6 @@ def recovery_latency(subscriptions: int, monkeypatch: pytest.MonkeyPatch) -> Mic
     return max(arrived)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the log goes ahead of every publication of a session, and in one message"
-)
 def test_d3_74_a_large_snapshot_does_not_delay_publications(monkeypatch: pytest.MonkeyPatch) -> None:
     """The snapshot is sent with low priority, because it may be large: publications go first, so their
     latency does not depend on how many subscriptions there are.

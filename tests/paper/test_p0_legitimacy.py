@@ -157,22 +157,69 @@ def test_p0_74_the_failure_of_the_edge_ends_the_hold() -> None:
     assert delivered(world, "s") == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the lease of a client counts only at its home: while that is down, it is never given up",
-)
 def test_p0_74_held_messages_of_a_dead_edge_are_confirmed() -> None:
     """Release (iii): the edge that the held messages were for is gone for good, broker and client: they are
     confirmed to the publisher and forgotten, after the lease of the client at the latest.
 
     Reference: 000, section VIII (P0-74)
     """
-    world = held_at_c()
-    world.crash("e")
+    world = chain_with_p_and_s(*"abcdefg", delta=2)
+    for name in "bdf":
+        world.crash(name)
+    world.run_for(BYPASSED)
+    publish_some(world, 3)
+    assert held_at(world, "e") == {"g": [1, 2, 3]}
+    world.crash("g")
     world.crash("s")
-    world.run_for(180 * SECOND)
+    world.run_for(50 * SECOND)
+    assert confirmed(world, "p") == [], "the lease runs"
+    world.run_for(20 * SECOND)
     assert confirmed(world, "p") == [1, 2, 3]
     assert in_custody(world) == {}
+
+
+def test_p0_74_who_returns_to_a_dead_edge_too_late_gets_a_reset() -> None:
+    """As above, but the client was only away: it is told that its promise begins anew.
+
+    Reference: 000, section VIII (P0-74); X-P0-17
+    """
+    world = chain_with_p_and_s("a", "b", "c")
+    world.cut("a", "c")
+    world.cut("b", "c")
+    world.run_for(BYPASSED)
+    publish_some(world, 3)
+    world.run_for(100 * SECOND)
+    assert confirmed(world, "p") == [1, 2, 3]
+    world.heal("a", "c")
+    world.heal("b", "c")
+    world.run_for(RECOVERED)
+    publish_some(world, 2)
+    assert [type(each) for each in world.trace if isinstance(each, trace.Reset | trace.Deliver)] == [
+        trace.Reset,
+        trace.Deliver,
+        trace.Deliver,
+    ]
+    assert delivered(world, "s") == [4, 5]
+    assert_promises(world)
+
+
+def test_p0_74_who_returns_in_time_gets_everything() -> None:
+    """The lease of a client ends when its broker is back, not when the client was lost.
+
+    Reference: 000, section VIII (P0-74)
+    """
+    world = chain_with_p_and_s("a", "b", "c")
+    for _ in range(3):
+        world.cut("a", "c")
+        world.cut("b", "c")
+        world.run_for(BYPASSED)
+        publish_some(world, 3)
+        world.run_for(40 * SECOND)
+        world.heal("a", "c")
+        world.heal("b", "c")
+        world.run_for(RECOVERED)
+    assert delivered(world, "s") == list(range(1, 10))
+    assert_promises(world)
 
 
 def test_p0_74_held_messages_of_an_ended_subscription_are_confirmed() -> None:

@@ -709,7 +709,6 @@ def test_p0_91_without_a_store_the_neighbourhood_is_asked_for() -> None:
     assert_promises(world)
 
 
-@pytest.mark.xfail(strict=True, reason="without store and join points it starts as a network of its own")
 def test_p0_91_without_store_and_registry_it_is_no_member() -> None:
     """A broker that has neither a store nor somebody to ask is no member: as long as nobody has told it
     where it belongs, it does not confirm what its client publishes.

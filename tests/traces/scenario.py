@@ -39,15 +39,20 @@ from random import Random
 
 from gapless.core.broker import Broker
 from gapless.core.effects import (
+    Answered,
     Connect,
     Deliver,
     Disconnect,
     Effect,
+    LeaveRefused,
     Live,
     Persist,
     Receipt,
     Reset,
     Send,
+    Stopped,
+    TopicDeleted,
+    TopicsChanged,
 )
 from gapless.core.events import ConnectFailed, Input, SessionDown, SessionUp, SuspectRequested
 from gapless.core.leaf import Leaf
@@ -222,7 +227,15 @@ class Scenario:
                     self.note(me, f"{subscription} begins anew for {whose} from {cut.first or 'now on'}")
                 case Receipt(publisher=publisher, sequence=sequence):
                     self.note(me, f"has the receipt of {publisher}#{sequence}")
-                case Persist():
+                case LeaveRefused(reason=reason):
+                    self.note(me, f"cannot leave: {reason}")
+                case Stopped():
+                    self.note(me, "has left for good")
+                case Answered(request=request, error=error):
+                    self.note(me, f"is answered {request}: {error or 'done'}")
+                case TopicDeleted(name=name):
+                    self.note(me, f"has lost the topic {name}")
+                case Persist() | TopicsChanged():
                     pass
 
 

@@ -24,6 +24,7 @@ from gapless.core.messages import (
 )
 from gapless.core.messages.publisher import Confirmation, LogEntry, Publication
 from gapless.core.model import Event, Link, Partition
+from gapless.core.orders.publisher.publishing import GENERATIONS_PER_INCARNATION
 from gapless.core.overlay.overlay import Overlay
 from gapless.simulation.host import SimulatedHost
 
@@ -103,7 +104,8 @@ def partition(each: Partition) -> str:
 
 def _generation(generation: int) -> str:
     """Incarnation of the client, and how many home sessions it has had in it."""
-    return f"{generation >> 32}.{generation & 0xFFFFFFFF}"
+    incarnation, count = divmod(generation, GENERATIONS_PER_INCARNATION)
+    return f"{incarnation}.{count}"
 
 
 def _entry(entry: LogEntry) -> str:

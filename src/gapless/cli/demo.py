@@ -1,117 +1,155 @@
-"""``gapless demo``: one network under faults, with and without a promise, and what its clients got."""
+"""``gapless demo``: a market on real brokers that are killed while it trades, and who got what."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import asyncio
+import json
+import tempfile
+from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 from rich.tree import Tree
 
-from gapless.cli.simulate import command, show
-from gapless.core.model import Link, NodeId, OrderName
-from gapless.simulation import trace
-from gapless.simulation.run import Options, simulate
-from gapless.simulation.trees import random_tree
-from gapless.simulation.world import World
+from gapless.cli.network import AsJson, run
+from gapless.demo import story as play
+from gapless.demo.story import Story
 
-OPTIONS = Options(
-    order=OrderName.PUBLISHER,
-    brokers=10,
-    fanout=3,
-    delta=1,
-    publishers=3,
-    subscribers=4,
-    events=60,
-    crashes=6,
-    cuts=4,
-)
+COLOURS = {"up": "green", "killed": "bold red", "starting": "yellow"}
+NEWS_SHOWN = 12
 
 
-def demo(seed: Annotated[int, typer.Option(help="Decides everything.")] = 7) -> None:
-    """Run a network whose brokers crash and whose links break, and show what its clients got."""
+def demo(
+    per_second: Annotated[float, typer.Option(help="Trades a second of each desk.", min=1)] = 200,
+    pause: Annotated[float, typer.Option(help="Seconds between faults and repairs.", min=0.1)] = 2.0,
+    as_json: AsJson = False,
+) -> None:
+    """Start seven brokers, trade, kill -9 brokers while it runs, and judge what the subscribers got."""
+    story = Story()
+    run(_play(story, per_second, pause, quiet=as_json))
+    if as_json:
+        typer.echo(json.dumps(_as_dict(story)))
+    else:
+        _show(story)
+    raise typer.Exit(0 if story.ok else 1)
+
+
+async def _play(story: Story, per_second: float, pause: float, *, quiet: bool) -> None:
     console = Console()
-    links = random_tree(OPTIONS.brokers, OPTIONS.fanout, World(seed=seed).random("tree"))
-    console.print(_tree(links))
-    console.rule("publisher order: brokers crash and links break")
-    promised, what_happened = simulate(OPTIONS, seed)
-    console.print(_faults(what_happened))
-    console.print(_subscriptions(what_happened))
-    show(promised, OPTIONS, console)
-    console.rule("the same with best effort, which promises nothing")
-    options = replace(OPTIONS, order=OrderName.BEST_EFFORT)
-    unpromised, _ = simulate(options, seed)
-    show(unpromised, options, console)
-    as_expected = promised.ok and not unpromised.ok
-    if as_expected:
-        console.print(
-            "The judges see only what the clients saw. They caught the protocol that promises nothing, and "
-            "found every promise of publisher order kept."
-        )
-    console.print(f"Run it again: {command(OPTIONS, seed)}", soft_wrap=True)
-    raise typer.Exit(0 if as_expected else 1)
+    with tempfile.TemporaryDirectory(prefix="gapless-demo-") as directory:
+        playing = asyncio.create_task(play.run(story, Path(directory), per_second=per_second, pause=pause))
+        if quiet:
+            await playing
+        elif console.is_terminal:
+            with Live(console=console, refresh_per_second=8) as live:
+                while not playing.done():
+                    live.update(_view(story))
+                    await asyncio.wait([playing], timeout=0.12)
+                live.update(_view(story))
+            playing.result()
+        else:
+            await _print_news(story, playing, console)
 
 
-def _tree(links: list[Link]) -> Tree:
-    """The primary tree, for people."""
-    root = Tree("[bold]b0")
-    branches = {"b0": root}
-    waiting = list(links)
-    while waiting:
-        for each in list(waiting):
-            parent = next((name for name in each if name in branches), None)
-            if parent is not None:
-                child = each[0] if each[1] == parent else each[1]
-                branches[child] = branches[parent].add(child)
-                waiting.remove(each)
-    return root
+async def _print_news(story: Story, playing: asyncio.Task[None], console: Console) -> None:
+    """Without a terminal: a line for everything that happens."""
+    told = 0
+    while True:
+        done = playing.done()
+        for seconds, what in story.news[told:]:
+            console.print(f"{seconds:5.1f} s  {what}", highlight=False)
+        told = len(story.news)
+        if done:
+            break
+        await asyncio.wait([playing], timeout=0.1)
+    playing.result()
 
 
-def _faults(run: trace.Trace) -> Table:
-    """What broke, and when it was repaired."""
-    table = Table(title="faults")
-    table.add_column("at", justify="right")
-    table.add_column("what")
-    for record in run:
-        match record:
-            case trace.Crash(node=node) | trace.Restart(node=node):
-                name = "crash" if isinstance(record, trace.Crash) else "restart"
-                table.add_row(f"{record.t / 1e6:.2f} s", f"{name} {node}")
-            case trace.Cut(nodes=nodes) | trace.Heal(nodes=nodes):
-                name = "cut" if isinstance(record, trace.Cut) else "heal"
-                table.add_row(f"{record.t / 1e6:.2f} s", f"{name} {nodes[0]} – {nodes[1]}")
-            case _:
-                pass
-    return table
+# -- pictures --------------------------------------------------------------------------------------------
 
 
-def _subscriptions(run: trace.Trace) -> Table:
-    """What each subscription asked for and got."""
-    asked: dict[str, trace.Subscribe] = {}
-    live: dict[str, int] = {}
-    got: dict[str, list[tuple[NodeId, int]]] = {}
-    for record in run:
-        match record:
-            case trace.Subscribe(subscription=name):
-                asked[name] = record
-            case trace.Live(subscription=name, t=moment):
-                live.setdefault(name, moment)
-            case trace.Deliver(subscription=name, publisher=publisher, sequence=sequence):
-                got.setdefault(name, []).append((publisher, sequence))
-            case _:
-                pass
-    table = Table(title="subscriptions")
+def _view(story: Story) -> Group:
+    news = Text()
+    for seconds, what in story.news[-NEWS_SHOWN:]:
+        news.append(f"{seconds:5.1f} s  ", "dim")
+        news.append(f"{what}\n", "red" if what.startswith("kill") else "")
+    side = Table.grid(padding=(0, 4))
+    side.add_row(_tree(story), news)
+    return Group(side, _progress(story))
+
+
+def _tree(story: Story) -> Tree | Text:
+    if not story.brokers:
+        return Text("starting …")
+    branches: list[Tree] = []
+    for number, broker in enumerate(story.brokers):
+        label = f"[{COLOURS[broker.state]}]{broker.name} {broker.state}"
+        if number == 0:
+            branches.append(Tree(label))
+        else:
+            branches.append(branches[(number - 1) // play.FANOUT].add(label))
+    return branches[0]
+
+
+def _progress(story: Story) -> Table:
+    title = f"{story.published:,} trades published, {story.confirmed:,} confirmed"
+    table = Table(title=title, title_justify="left")
     for column in ("subscription", "at", "selector"):
         table.add_column(column)
-    for column in ("live after", "delivered", "twice"):
+    for column in ("delivered", "longest stall"):
         table.add_column(column, justify="right")
-    for name, subscribe in asked.items():
-        events = got.get(name, [])
-        latency = f"{(live[name] - subscribe.t) / 1e3:.1f} ms" if name in live else "never"
-        twice = len(events) - len(set(events))
-        table.add_row(
-            name, subscribe.broker, subscribe.selector or "(all)", latency, str(len(events)), str(twice)
-        )
+    for each in story.readers:
+        stall = f"{each.longest_stall:.2f} s"
+        table.add_row(each.name, each.broker, each.selector or "(all)", f"{len(each.got):,}", stall)
     return table
+
+
+def _show(story: Story) -> None:
+    console = Console()
+    table = Table(title=f"verdict: {story.published:,} published, {story.confirmed:,} confirmed")
+    table.add_column("subscription")
+    for column in ("delivered", "missing", "twice", "out of order", "longest stall", "live after"):
+        table.add_column(column, justify="right")
+    for each in story.verdicts:
+        reader = each.reader
+        table.add_row(
+            f"[{'green' if each.ok else 'red'}]{reader.name}",
+            f"{len(reader.got):,}",
+            *(str(count) for count in (each.missing, each.twice, each.out_of_order)),
+            f"{reader.longest_stall:.2f} s",
+            f"{(reader.subscription.latency or 0) * 1000:.0f} ms",
+        )
+    console.print(table)
+    if story.ok:
+        console.print("[green]ok: every subscriber got every matching trade exactly once, in order")
+    else:
+        console.print("[red]violated: see the table")
+
+
+def _as_dict(story: Story) -> dict[str, object]:
+    return {
+        "verdict": "ok" if story.ok else "violated",
+        "published": story.published,
+        "confirmed": story.confirmed,
+        "killed": [what for _, what in story.news if what.startswith("kill")],
+        "subscriptions": [
+            {
+                "name": each.reader.name,
+                "broker": each.reader.broker,
+                "selector": each.reader.selector,
+                "delivered": len(each.reader.got),
+                "missing": each.missing,
+                "duplicates": each.twice,
+                "out_of_order": each.out_of_order,
+                "unwanted": each.unwanted,
+                "resets": each.reader.resets,
+                "longest_stall": round(each.reader.longest_stall, 3),
+                "latency": each.reader.subscription.latency,
+            }
+            for each in story.verdicts
+        ],
+    }

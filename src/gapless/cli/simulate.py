@@ -44,29 +44,21 @@ def simulate(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run a simulated network under seeded faults; exit code 1 when a promise was broken."""
-    available = [each.name for each in ORDERS]
-    if order not in available:
-        raise typer.BadParameter(f"{order} is not built yet; there is: {', '.join(available)}")
-    if repositories > 0:
-        raise typer.BadParameter("durable topics are not built yet; leave --repositories out")
-    try:
-        options = Options(
-            order=order,
-            repositories=repositories,
-            brokers=brokers,
-            fanout=fanout,
-            delta=delta,
-            publishers=publishers,
-            subscribers=subscribers,
-            events=events,
-            crashes=crashes,
-            cuts=cuts,
-            max_down=max_down,
-            beyond_delta=beyond_delta,
-            latency_ms=latency_ms,
-        )
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
+    options = checked(
+        order=order,
+        repositories=repositories,
+        brokers=brokers,
+        fanout=fanout,
+        delta=delta,
+        publishers=publishers,
+        subscribers=subscribers,
+        events=events,
+        crashes=crashes,
+        cuts=cuts,
+        max_down=max_down,
+        beyond_delta=beyond_delta,
+        latency_ms=latency_ms,
+    )
     if seeds > 1:
         if trace is not None:
             raise typer.BadParameter("--trace writes one run; leave --seeds out")
@@ -74,6 +66,20 @@ def simulate(
     else:
         ok = _one(options, seed, trace, as_json)
     raise typer.Exit(0 if ok else 1)
+
+
+def checked(**values: Any) -> Options:
+    """The options of a run, or a clear word on what is wrong with them."""
+    try:
+        options = Options(**values)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    available = [each.name for each in ORDERS]
+    if options.order not in available:
+        raise typer.BadParameter(f"{options.order} is not built yet; there is: {', '.join(available)}")
+    if options.repositories > 0:
+        raise typer.BadParameter("durable topics are not built yet; leave --repositories out")
+    return options
 
 
 def _one(options: Options, seed: int, path: Path | None, as_json: bool) -> bool:
@@ -106,16 +112,11 @@ def show(outcome: Outcome, options: Options, console: Console) -> None:
             f"  [red]{violation['kind']}[/] at {violation['t'] / 1e6:.3f} s: {violation['message']}"
         )
     if not outcome.ok:
-        console.print(f"again: [bold]{command(options, outcome.seed)} --trace run.jsonl", soft_wrap=True)
+        console.print(f"again: [bold]{options.command(outcome.seed)} --trace run.jsonl", soft_wrap=True)
 
 
 def _kinds(outcome: Outcome) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in outcome.counts.items())
-
-
-def command(options: Options, seed: int) -> str:
-    """The one command that runs a seed again."""
-    return " ".join(["gapless simulate", *options.as_arguments(), "--seed", str(seed)])
 
 
 def _many(options: Options, seeds: range, as_json: bool) -> bool:
@@ -164,4 +165,4 @@ def _show_many(options: Options, outcomes: list[Outcome], failing: list[Outcome]
         f"[red]violated in {len(failing):,} of {len(outcomes):,} seeds; the first, each by one command:"
     )
     for outcome in failing[:SHOWN]:
-        console.print(f"  {command(options, outcome.seed)}   [red]{_kinds(outcome)}", soft_wrap=True)
+        console.print(f"  {options.command(outcome.seed)}   [red]{_kinds(outcome)}", soft_wrap=True)

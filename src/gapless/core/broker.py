@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from random import Random
 
-from gapless.core.effects import Record
+from gapless.core.effects import LeaveRefused, Record
+from gapless.core.events import Input, LeaveRequested
 from gapless.core.messages.overlay import NodeState
+from gapless.core.model import Micros
 from gapless.core.node import Node, NodeConfig
 from gapless.core.orders.base import BrokerOrder
 from gapless.core.orders.best_effort import BestEffortBroker
 from gapless.core.orders.publisher import PublisherBroker
+from gapless.core.topics import BrokerTopics
 
 ORDERS: tuple[type[BrokerOrder], ...] = (BestEffortBroker, PublisherBroker)
 
@@ -21,9 +24,25 @@ class Broker(Node[BrokerOrder]):
     def __init__(self, config: NodeConfig, records: Iterable[Record], *, rng: Random) -> None:
         if config.home is not None:
             raise ValueError("a broker has no home; make a Leaf for a client")
-        super().__init__(config, records, orders=ORDERS, rng=rng)
+        kept = list(records)
+        super().__init__(config, kept, orders=ORDERS, rng=rng)
+        names = frozenset(order.name for order in ORDERS)
+        self.topics = self._add(BrokerTopics(self.overlay, self._out, records=kept, orders=names))
 
-    def _end_batch(self) -> None:
+    def _on_request(self, request: Input, now: Micros) -> None:
+        if not isinstance(request, LeaveRequested):
+            super()._on_request(request, now)
+            return
+        reasons = [self.overlay.why_not_leave(), *(each.why_not_leave() for each in self.orders.values())]
+        reason = next((each for each in reasons if each is not None), None)
+        if reason is not None:
+            self._out.append(LeaveRefused(reason))
+        else:
+            self.overlay.joining.leave()
+            self._refresh(now)
+
+    def _end_batch(self, now: Micros) -> None:
+        self.topics.serve(now)
         if self.overlay.state is NodeState.RECOVERING and all(
             order.settled for order in self.orders.values()
         ):

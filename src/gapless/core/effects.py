@@ -12,8 +12,18 @@ from typing import TypeAlias
 
 import msgspec
 
-from gapless.core.messages import Message
-from gapless.core.model import Event, Incarnation, Link, NodeId, Partition, StartCut, SubscriptionId
+from gapless.core.messages import Joined, Message
+from gapless.core.model import (
+    Declaration,
+    Event,
+    Incarnation,
+    Link,
+    NodeId,
+    Partition,
+    StartCut,
+    SubscriptionId,
+    Topic,
+)
 
 
 class IncarnationStarted(msgspec.Struct, frozen=True, tag=True):
@@ -35,6 +45,19 @@ class LinkRemoved(msgspec.Struct, frozen=True, tag=True):
     link: Link
 
 
+class LinkFate(msgspec.Struct, frozen=True, tag=True):
+    """Record: the broker at the end of a link has left it, or has joined it again after that."""
+
+    last: Joined
+
+
+class Founded(msgspec.Struct, frozen=True, tag=True):
+    """Record: this broker is a member of the network without any neighbour, because all others have left; or
+    it is one no longer, because it has left itself."""
+
+    alone: bool = True
+
+
 class EventRetained(msgspec.Struct, frozen=True, tag=True):
     """Record of a client: an event that it has published and that is not confirmed."""
 
@@ -49,7 +72,31 @@ class EventsConfirmed(msgspec.Struct, frozen=True, tag=True):
     sequence: int
 
 
-Record: TypeAlias = IncarnationStarted | LinkAdded | LinkRemoved | EventRetained | EventsConfirmed
+class PublisherTaken(msgspec.Struct, frozen=True, tag=True):
+    """Record of a client: it has adopted the publisher, and publishes for it in this incarnation's
+    generations (see ``Publishing``)."""
+
+    publisher: str
+    incarnation: Incarnation
+
+
+class TopicDeclared(msgspec.Struct, frozen=True, tag=True):
+    """Record of a broker: what is declared under a name; the last one of the name holds."""
+
+    declaration: Declaration
+
+
+Record: TypeAlias = (
+    IncarnationStarted
+    | LinkAdded
+    | LinkRemoved
+    | LinkFate
+    | Founded
+    | EventRetained
+    | EventsConfirmed
+    | PublisherTaken
+    | TopicDeclared
+)
 """All that survives a crash of a node."""
 
 
@@ -113,6 +160,16 @@ class Reset(msgspec.Struct, frozen=True):
     start: StartCut
 
 
+class LeaveRefused(msgspec.Struct, frozen=True):
+    """A broker was asked to leave the network and cannot, now or at all."""
+
+    reason: str
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """The broker has left the network for good: stop it. Its name may join again, in a later incarnation."""
+
+
 class Receipt(msgspec.Struct, frozen=True):
     """The publisher's events of the topic up to this sequence are confirmed, as far as its order confirms:
     in publisher order every reachable matching subscriber has them, in best effort they were sent."""
@@ -122,4 +179,38 @@ class Receipt(msgspec.Struct, frozen=True):
     sequence: int
 
 
-Effect: TypeAlias = Persist | Connect | Disconnect | Send | Deliver | Live | Reset | Receipt
+class Answered(msgspec.Struct, frozen=True):
+    """The application's request about a topic is done, and durable; or ``error`` says why not."""
+
+    request: int
+    error: str = ""
+
+
+class TopicsChanged(msgspec.Struct, frozen=True):
+    """The client knows other topics than before, or knows for the first time which there are."""
+
+
+class TopicDeleted(msgspec.Struct, frozen=True):
+    """The topic that these subscriptions were made on is no more, and they have ended with it."""
+
+    name: str
+    subscriptions: tuple[SubscriptionId, ...]
+    replaced_by: Topic | None = None
+    """What is declared under the name now."""
+
+
+Effect: TypeAlias = (
+    Persist
+    | Connect
+    | Disconnect
+    | Send
+    | Deliver
+    | Live
+    | Reset
+    | Receipt
+    | Answered
+    | TopicsChanged
+    | TopicDeleted
+    | LeaveRefused
+    | Stopped
+)

@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from gapless.core.effects import Record
 from gapless.core.messages import Message
-from gapless.core.model import Identity, NodeId, SubscriptionId
+from gapless.core.model import Identity, NodeId, SubscriptionId, Topic
 
 
 class SessionUp(msgspec.Struct, frozen=True):
@@ -68,10 +69,43 @@ class UnsubscribeRequested(msgspec.Struct, frozen=True):
     subscription: SubscriptionId
 
 
+class CreateTopicRequested(msgspec.Struct, frozen=True):
+    """The application declares a topic; ``Answered`` follows. Only clients get this."""
+
+    request: int
+    """A number that the application gives, another one for each request."""
+    topic: Topic
+
+
+class DeleteTopicRequested(msgspec.Struct, frozen=True):
+    """The application deletes a topic; ``Answered`` follows. Only clients get this."""
+
+    request: int
+    name: str
+
+
+class PublisherAdopted(msgspec.Struct, frozen=True):
+    """The application opens a publisher that an earlier process may have left; only clients get this."""
+
+    publisher: str
+    records: tuple[Record, ...] = ()
+    """What was made durable for the publisher: its events, what is confirmed, who had it last."""
+
+
+class PublisherReleased(msgspec.Struct, frozen=True):
+    """The application is done with a publisher; only clients get this."""
+
+    publisher: str
+
+
 class SuspectRequested(msgspec.Struct, frozen=True):
     """Believe that the peer has failed, rightly or not: the detector's mistakes, made on purpose (P0-07)."""
 
     peer: NodeId
+
+
+class LeaveRequested(msgspec.Struct, frozen=True):
+    """Leave the network for good; ``Stopped`` or ``LeaveRefused`` follows. Only brokers get this."""
 
 
 Input: TypeAlias = (
@@ -82,5 +116,10 @@ Input: TypeAlias = (
     | PublishRequested
     | SubscribeRequested
     | UnsubscribeRequested
+    | CreateTopicRequested
+    | DeleteTopicRequested
+    | PublisherAdopted
+    | PublisherReleased
     | SuspectRequested
+    | LeaveRequested
 )

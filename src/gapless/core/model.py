@@ -63,6 +63,30 @@ class Topic(msgspec.Struct, frozen=True):
     order: OrderName = OrderName.PUBLISHER
     beyond_delta: BeyondDelta = BeyondDelta.HOLD
     repositories: int = 0
+    schema: str = ""
+    """What attributes its events have, as Spark DDL; empty: anything."""
+
+
+class Declaration(msgspec.Struct, frozen=True, array_like=True):
+    """What is said of a topic's name: that it is this topic, or that it is one no longer."""
+
+    topic: Topic
+    version: int
+    deleted: bool = False
+
+    @property
+    def rank(self) -> tuple[int, bool, str, str, int, str]:
+        """Of two declarations of a name that of higher rank holds, everywhere and in whatever order they
+        come: the later version, and of two that were made at once in different places always the same."""
+        topic = self.topic
+        return (
+            self.version,
+            self.deleted,
+            topic.order,
+            topic.beyond_delta,
+            topic.repositories,
+            topic.schema,
+        )
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True):

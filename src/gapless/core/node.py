@@ -24,7 +24,7 @@ from gapless.core.events import (
 )
 from gapless.core.messages import OverlayMessage, Ping
 from gapless.core.model import Identity, Incarnation, Micros, NodeId
-from gapless.core.orders.base import Order
+from gapless.core.orders.base import Order, Part
 from gapless.core.overlay.overlay import Overlay
 from gapless.core.overlay.sessions import Timing
 
@@ -38,7 +38,9 @@ class NodeConfig:
     home: NodeId | None = None
     """The broker of a client; ``None`` for a broker."""
     join_points: tuple[NodeId, ...] = ()
-    """Brokers to join through; none for the first broker of a network."""
+    """Brokers to join through."""
+    founder: bool = False
+    """The first broker of a network, at each of its starts: a member without asking anybody."""
     least_incarnation: Incarnation = 1
     """Where incarnations begin without a store: a clock's reading, if an earlier store may be lost, so that
     no number is ever used twice."""
@@ -52,6 +54,7 @@ class NodeConfig:
 
 
 OrderT = TypeVar("OrderT", bound=Order)
+PartT = TypeVar("PartT", bound=Part)
 
 
 class Node(Generic[OrderT]):
@@ -73,20 +76,25 @@ class Node(Generic[OrderT]):
             delta=config.delta,
             home=config.home,
             join_points=config.join_points,
+            founder=config.founder,
             least_incarnation=config.least_incarnation,
             timing=config.timing,
             records=records,
             rng=rng,
             out=self._out,
         )
-        made = [make(self.overlay, self._out) for make in orders]
-        self._orders = made
-        self._order_wakes: dict[str, Micros | None] = {}
-        self.orders: dict[str, OrderT] = {order.name: order for order in made}
         self._strangers: dict[NodeId, None] = {}  # sessions with brokers that are no neighbours (yet)
-        self._order_of: dict[type, OrderT] = {
-            message: order for order in self.orders.values() for message in order.messages
-        }
+        self._parts: list[Part] = []
+        self._part_of: dict[type, Part] = {}
+        self._part_wakes: dict[Part, Micros | None] = {}
+        made = [self._add(make(self.overlay, self._out)) for make in orders]
+        self.orders: dict[str, OrderT] = {order.name: order for order in made}
+
+    def _add(self, part: PartT) -> PartT:
+        """Make it a part of this node."""
+        self._parts.append(part)
+        self._part_of |= dict.fromkeys(part.messages, part)
+        return part
 
     @property
     def identity(self) -> Identity:
@@ -122,23 +130,23 @@ class Node(Generic[OrderT]):
 
     def _take_effects(self, now: Micros) -> list[Effect]:
         """End the batch: flush what was gathered, note the next deadline, hand the effects over."""
-        for order in self._orders:
-            if order.touched:
-                order.touched = False
-                order.flush(now)
-                self._order_wakes[order.name] = order.wake_at()
-        self._end_batch()
+        for part in self._parts:
+            if part.touched:
+                part.touched = False
+                part.flush(now)
+                self._part_wakes[part] = part.wake_at()
+        self._end_batch(now)
         moment = self.overlay.wake_at
-        for order_moment in self._order_wakes.values():
-            if order_moment is not None and (moment is None or order_moment < moment):
-                moment = order_moment
+        for part_moment in self._part_wakes.values():
+            if part_moment is not None and (moment is None or part_moment < moment):
+                moment = part_moment
         self._wake_at = moment
         effects = self._out[:]
         self._out.clear()
         return effects
 
-    def _end_batch(self) -> None:
-        """The orders have said all they had to say about the batch."""
+    def _end_batch(self, now: Micros) -> None:
+        """The parts have said all they had to say about the batch."""
 
     # -- inputs ----------------------------------------------------------------------------------------
 
@@ -154,11 +162,13 @@ class Node(Generic[OrderT]):
         peer, message = received.peer, received.message
         if not self._heard(peer, now):
             return
-        order = self._order_of.get(type(message))
-        if order is not None:
+        part = self._part_of.get(type(message))
+        if part is not None:
             if peer not in self._strangers:
-                order.touched = True
-                order.message(peer, message, now)
+                part.touched = True
+                part.message(peer, message, now)
+                if self.overlay.has_changed:
+                    self._refresh(now)
         else:
             assert isinstance(message, OverlayMessage), f"nobody handles {type(message).__name__}"
             self.overlay.message(peer, message, now)
@@ -196,35 +206,35 @@ class Node(Generic[OrderT]):
             self._session_gone(peer, now)
         if self.overlay.is_waiting:
             self._refresh(now)
-        for order in self.orders.values():
-            moment = order.wake_at()
+        for part in self._parts:
+            moment = part.wake_at()
             if moment is not None and moment <= now:
-                order.touched = True
-                order.deadline(now)
+                part.touched = True
+                part.deadline(now)
 
     def _introduce(self, now: Micros) -> None:
-        """Tell the orders of sessions with clients and neighbours; others have no business with them.
+        """Tell the parts of sessions with clients and neighbours; others have no business with them.
 
         A broker that is joining has a session with its join point before it is a neighbour.
         """
         for peer in list(self._strangers):
             if peer in self.overlay.topology or self.overlay.sessions.up[peer].identity.is_leaf:
                 del self._strangers[peer]
-                for order in self.orders.values():
-                    order.touched = True
-                    order.session_up(peer, now)
+                for part in self._parts:
+                    part.touched = True
+                    part.session_up(peer, now)
 
     def _session_gone(self, peer: NodeId, now: Micros) -> None:
         if peer in self._strangers:
             del self._strangers[peer]
         else:
-            for order in self.orders.values():
-                order.touched = True
-                order.session_down(peer, now)
+            for part in self._parts:
+                part.touched = True
+                part.session_down(peer, now)
         self._refresh(now)
 
     def _refresh(self, now: Micros) -> None:
         if self.overlay.refresh(now):
-            for order in self.orders.values():
-                order.touched = True
-                order.frontier_changed(now)
+            for part in self._parts:
+                part.touched = True
+                part.frontier_changed(now)

@@ -62,6 +62,8 @@ class MatchIndex(Generic[K]):
         self._root.match(self._attributes.read(attributes), found)
         if not found:
             return []
+        if len(found) == 1 and found[0].subscribers is None:
+            return [found[0].key]
         subscribers: dict[int, K] = {}
         for clause in found:
             if clause.subscribers is None:

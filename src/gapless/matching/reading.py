@@ -97,14 +97,18 @@ class Attributes:
         reading = Reading()
         reading.attributes = attributes
         names, plain = self._names, type(attributes) is dict
-        if plain and len(attributes) <= len(names):
-            for name, value in attributes.items():
-                if name in names:
-                    kind = type(value)
-                    if kind is str or kind is int or (kind is float and not isnan(value)):  # type: ignore[arg-type]
-                        reading[name] = value  # type: ignore[assignment]
-                    elif value is not None:
-                        reading[name] = known(value)  # type: ignore[assignment]
+        if plain:
+            pairs = (
+                [(name, value) for name, value in attributes.items() if name in names]
+                if len(attributes) <= len(names)
+                else [(name, attributes[name]) for name in names if name in attributes]
+            )
+            for name, value in pairs:
+                kind = type(value)
+                if kind is str or kind is int or (kind is float and not isnan(value)):  # type: ignore[arg-type]
+                    reading[name] = value  # type: ignore[assignment]
+                elif value is not None:
+                    reading[name] = known(value)  # type: ignore[assignment]
         else:
             for name in names:
                 self._note(reading, name, attribute(attributes, (name,)))

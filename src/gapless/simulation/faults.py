@@ -84,7 +84,7 @@ class Faults:
     def _restart(self, victim: NodeId) -> None:
         host = self._world.hosts[victim]
         host.crash_next = False
-        if not host.is_up:
+        if not host.is_up and victim not in self._world.departed:
             self._world.restart(victim)
 
     # -- links -----------------------------------------------------------------------------------------

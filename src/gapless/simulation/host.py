@@ -14,16 +14,21 @@ from typing import TYPE_CHECKING
 
 from gapless.core.broker import Broker
 from gapless.core.effects import (
+    Answered,
     Connect,
     Deliver,
     Disconnect,
     Effect,
+    LeaveRefused,
     Live,
     Persist,
     Receipt,
     Record,
     Reset,
     Send,
+    Stopped,
+    TopicDeleted,
+    TopicsChanged,
 )
 from gapless.core.events import Input, MessageReceived, SessionDown, SessionUp, UnsubscribeRequested
 from gapless.core.leaf import Leaf
@@ -196,5 +201,13 @@ class SimulatedHost:
                 connection = self.sessions.pop(peer, None)
                 if connection is not None:
                     world.network.close(self.name, peer, connection)
+            case Answered() | TopicDeleted():
+                world.told(self.name, effect)
+            case LeaveRefused(reason=reason):
+                world.refused.append((self.name, reason))
+            case Stopped():
+                world.has_left(self.name)
             case Send() | Persist():
                 pass  # done already
+            case TopicsChanged():
+                pass  # for those who wait for it

@@ -63,6 +63,10 @@ class Options:
                 arguments += [f"--{each.name.replace('_', '-')}", str(value)]
         return arguments
 
+    def command(self, seed: int) -> str:
+        """The one command that runs a seed again."""
+        return " ".join(["gapless simulate", *self.as_arguments(), "--seed", str(seed)])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:

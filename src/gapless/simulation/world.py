@@ -15,16 +15,22 @@ from typing import Any
 
 from gapless.core.broker import Broker
 from gapless.core.effects import (
+    Answered,
     Deliver,
     LinkAdded,
     Live,
     Receipt,
     Record,
     Reset,
+    TopicDeleted,
 )
 from gapless.core.events import (
+    CreateTopicRequested,
+    DeleteTopicRequested,
     Input,
+    LeaveRequested,
     MessageReceived,
+    PublisherAdopted,
     PublishRequested,
     SubscribeRequested,
     UnsubscribeRequested,
@@ -68,12 +74,19 @@ class World:
         self.topics = dict(topics or {})
         self.hosts: dict[NodeId, SimulatedHost] = {}
         self.homes: dict[NodeId, NodeId] = {}
+        self.founder: NodeId | None = None
+        self.departed: dict[NodeId, None] = {}
+        """Brokers that have left the network for good."""
+        self.refused: list[tuple[NodeId, str]] = []
+        """Brokers that were asked to leave and could not, and why."""
         self.trace = trace.Trace()
         self.network = Network(self, self.hosts, latency or Latency(), self.random("network"))  # type: ignore[arg-type]
         self._agenda: list[tuple[Micros, int, Callable[[Any], None], Any]] = []
         self._count = 0
         self._sequences: dict[tuple[str, str], int] = {}
         self._confirmed: dict[tuple[str, str], int] = {}
+        self.answers: dict[NodeId, dict[int, str]] = {}
+        """What clients were answered: the errors of their requests, empty where all went well."""
 
     def random(self, purpose: str) -> Random:
         """A generator of its own for each purpose, so that one more draw here changes nothing there."""
@@ -84,19 +97,23 @@ class World:
     def add_broker(
         self, name: NodeId, *, join: tuple[NodeId, ...] = (), records: list[Record] | None = None
     ) -> SimulatedHost:
-        """A broker that joins through others, or one that finds its neighbourhood in its store."""
-        make = self._broker_maker(name, join)
+        """A broker that joins through others, or one that finds its neighbourhood in its store; the first
+        broker of a world without either founds the network."""
+        if not (join or records or self.founder):
+            self.founder = name
+        make = self._broker_maker(name, join, founder=name == self.founder)
         host = self.hosts[name] = SimulatedHost(self, name, make, store=records or [])
         host.start()
         return host
 
     def _broker_maker(
-        self, name: NodeId, join: tuple[NodeId, ...], least_incarnation: int = 1
+        self, name: NodeId, join: tuple[NodeId, ...], *, founder: bool = False, least_incarnation: int = 1
     ) -> Callable[[list[Record]], Broker]:
         config = NodeConfig(
             node=name,
             delta=self.delta,
             join_points=join,
+            founder=founder,
             least_incarnation=least_incarnation,
             timing=self.timing,
         )
@@ -121,6 +138,12 @@ class World:
         host.start()
         return host
 
+    def leaf(self, name: NodeId) -> Leaf:
+        """The running client of that name."""
+        node = self.hosts[name].node
+        assert isinstance(node, Leaf), f"{name} is no running client"
+        return node
+
     def broker(self, name: NodeId) -> Broker:
         """The running broker of that name."""
         node = self.hosts[name].node
@@ -128,8 +151,17 @@ class World:
         return node
 
     def brokers(self) -> list[NodeId]:
-        """The names of all brokers, running or not."""
-        return [name for name in self.hosts if name not in self.homes]
+        """The names of all brokers of the network, running or not."""
+        return [name for name in self.hosts if name not in self.homes and name not in self.departed]
+
+    def leave(self, name: NodeId) -> None:
+        """Ask a broker to leave the network for good."""
+        self.hosts[name].receive(LeaveRequested())
+
+    def has_left(self, name: NodeId) -> None:
+        """The broker has left: its machine is switched off."""
+        self.departed[name] = None
+        self.hosts[name].crash()
 
     # -- time ------------------------------------------------------------------------------------------
 
@@ -180,7 +212,8 @@ class World:
         self.record(trace.Crash(t=self.now, node=name))
 
     def restart(self, name: NodeId) -> None:
-        """Start a killed node again, from its store."""
+        """Start a killed node again, from its store; also one that had left, if it is to join again."""
+        self.departed.pop(name, None)
         self.record(trace.Restart(t=self.now, node=name))
         self.network.dark.pop(name, None)
         host = self.hosts[name]
@@ -265,6 +298,26 @@ class World:
     def publish(self, client: NodeId, publisher: str, topic: str, attributes: dict[str, Any]) -> None:
         """A client publishes."""
         self.hosts[client].receive(PublishRequested(topic, publisher, attributes))
+
+    def create_topic(self, client: NodeId, request: int, topic: Topic) -> None:
+        """A client declares a topic."""
+        self.hosts[client].receive(CreateTopicRequested(request, topic))
+
+    def delete_topic(self, client: NodeId, request: int, name: str) -> None:
+        """A client deletes a topic."""
+        self.hosts[client].receive(DeleteTopicRequested(request, name))
+
+    def adopt(self, client: NodeId, publisher: str, records: Sequence[Record]) -> None:
+        """A client goes on with a publisher of an earlier one."""
+        self.hosts[client].receive(PublisherAdopted(publisher, tuple(records)))
+
+    def told(self, client: NodeId, effect: Answered | TopicDeleted) -> None:
+        """A client was told something about topics."""
+        if isinstance(effect, Answered):
+            self.answers.setdefault(client, {})[effect.request] = effect.error
+        else:
+            for subscription in effect.subscriptions:
+                self.record(trace.Unsubscribe(t=self.now, subscription=subscription))
 
     def requested(self, client: NodeId, batch: list[Input]) -> None:
         """A client handles requests of its application now: that is when they happen."""

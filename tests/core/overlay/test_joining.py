@@ -54,7 +54,20 @@ def records(effects: list[Effect]) -> list[Any]:
 
 
 def test_the_first_broker_is_joined_at_once() -> None:
-    assert Fixture("a").joining.state is JoinState.VALID_JOINED
+    founder = Joining(Topology("a", 1), 1, (), TIMING, [], founder=True)
+    founder.start(0)
+    assert founder.state is JoinState.VALID_JOINED
+
+
+def test_who_has_neither_a_store_nor_somebody_to_ask_waits_to_be_told() -> None:
+    made = Fixture("b")
+    assert made.joining.state is JoinState.DETACHED
+    made.joining.learn((), (("a", "b"),), 0)
+    made.joining.was_told()
+    states = [made.joining.state]  # a join that is not complete is nobody's word
+    made.joining.learn((("a", "b"),), (), 0)
+    made.joining.was_told()
+    assert [*states, made.joining.state] == [JoinState.DETACHED, JoinState.VALID_JOINED]
 
 
 def test_a_joining_node_asks_one_reachable_join_point_at_a_time() -> None:
@@ -226,9 +239,10 @@ def test_a_member_that_restarts_forgets_the_joins_that_had_begun_at_it() -> None
 def test_the_first_broker_stays_a_member_whatever_had_begun_at_it() -> None:
     topology, out = Topology("m", 1), list[Effect]()
     topology.add(marked=[("m", "n")])
-    joining = Joining(topology, 2, (), TIMING, out)
+    joining = Joining(topology, 2, (), TIMING, out, founder=True)
     joining.start(0)
     assert joining.state is JoinState.VALID_JOINED
+    assert records(out) == [LinkRemoved(("m", "n"))]
 
 
 def test_an_attached_node_goes_on_where_it_stopped() -> None:

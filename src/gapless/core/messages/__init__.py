@@ -28,9 +28,17 @@ from gapless.core.messages.publisher import (
     Confirmed,
     Detached,
     Log,
+    LogReceived,
     Publications,
     Superseded,
     Synced,
+)
+from gapless.core.messages.topics import (
+    CreateTopic,
+    DeleteTopic,
+    TopicAnswer,
+    TopicsTold,
+    TopicsWanted,
 )
 
 OverlayMessage: TypeAlias = (
@@ -48,9 +56,10 @@ BestEffortMessage: TypeAlias = (
     BestEffortSubscribe | BestEffortSubscribed | BestEffortUnsubscribe | BestEffortEvents
 )
 PublisherMessage: TypeAlias = (
-    Log | Synced | Confirmed | Attached | Detached | Publications | Acknowledged | Superseded
+    Log | LogReceived | Synced | Confirmed | Attached | Detached | Publications | Acknowledged | Superseded
 )
-Message: TypeAlias = OverlayMessage | BestEffortMessage | PublisherMessage
+TopicMessage: TypeAlias = TopicsWanted | TopicsTold | CreateTopic | DeleteTopic | TopicAnswer
+Message: TypeAlias = OverlayMessage | BestEffortMessage | PublisherMessage | TopicMessage
 
 __all__ = [
     "Acknowledged",
@@ -61,12 +70,15 @@ __all__ = [
     "BestEffortSubscribed",
     "BestEffortUnsubscribe",
     "Confirmed",
+    "CreateTopic",
+    "DeleteTopic",
     "Detached",
     "JoinRefused",
     "JoinRequest",
     "Joined",
     "JoinedConfirmed",
     "Log",
+    "LogReceived",
     "Message",
     "Neighbourhood",
     "OverlayMessage",
@@ -78,4 +90,8 @@ __all__ = [
     "Status",
     "Superseded",
     "Synced",
+    "TopicAnswer",
+    "TopicMessage",
+    "TopicsTold",
+    "TopicsWanted",
 ]

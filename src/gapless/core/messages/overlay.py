@@ -6,7 +6,7 @@ message               from → to               paper
 ``JoinRequest``       joining → join point    003, algorithm 2
 ``JoinRefused``       join point → joining    003, 4.2: only a VALID_JOINED node accepts joins
 ``PartialTopology``   join point → joining    003, algorithm 2: PAR_TOP
-``Joined``            broker → broker         003, 4.6: the J message, forwarded to distance δ
+``Joined``            broker → broker         003, 4.6: the J message, forwarded to distance δ; also to leave
 ``JoinedConfirmed``   broker → broker         003, algorithm 1: its Confirmation
 ``Neighbourhood``     both ends of a session  003, 6: what the other should know of the tree
 ``Status``            node → its peers        003, algorithm 5: OPERATIONAL or RECOVERING
@@ -57,6 +57,13 @@ class Joined(msgspec.Struct, frozen=True, array_like=True, tag="joined"):
     node: NodeId
     join_point: NodeId
     incarnation: int
+    left: bool = False
+    """It has not joined but left, for good."""
+
+    @property
+    def rank(self) -> tuple[int, bool]:
+        """Of two announcements of a link the one of the higher rank is the later one."""
+        return self.incarnation, self.left
 
     @property
     def link(self) -> Link:
@@ -66,10 +73,11 @@ class Joined(msgspec.Struct, frozen=True, array_like=True, tag="joined"):
 
 
 class JoinedConfirmed(msgspec.Struct, frozen=True, array_like=True, tag="joined-ok"):
-    """Everybody behind me who should know of that join does, as far as they are alive."""
+    """Everybody behind me who should know of that join, or leave, does, as far as they are alive."""
 
     node: NodeId
     incarnation: int
+    left: bool = False
 
 
 class Neighbourhood(msgspec.Struct, frozen=True, array_like=True, tag="links"):
@@ -78,6 +86,8 @@ class Neighbourhood(msgspec.Struct, frozen=True, array_like=True, tag="links"):
     valid: tuple[Link, ...]
     marked: tuple[Link, ...]
     state: NodeState
+    fates: tuple[Joined, ...] = ()
+    """What became of links that brokers have left."""
 
 
 class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):

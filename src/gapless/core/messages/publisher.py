@@ -4,6 +4,7 @@
 message             from → to                meaning
 ==================  =======================  =============================================================
 ``Log``             both ways, all sessions  the next entries of the sender's log of subscriptions
+``LogReceived``     broker → broker          I have your log up to here: publications may follow
 ``Synced``          broker → broker          my log has everything that lies on my other sides
 ``Confirmed``       towards the client       all behind me know these subscriptions, but for ``pending``
 ``Attached``        client → its home        my events come on this session from now on
@@ -49,6 +50,12 @@ class Log(msgspec.Struct, frozen=True, array_like=True, tag="log"):
     """The next entries of the sender's log, in order: on every session before any publication."""
 
     entries: tuple[LogEntry, ...]
+    last: bool = False
+    """The last piece of a long log, which went at low priority: say when it is there."""
+
+
+class LogReceived(msgspec.Struct, frozen=True, array_like=True, tag="log-ok"):
+    """All pieces of a long log have arrived."""
 
 
 class Synced(msgspec.Struct, frozen=True, array_like=True, tag="synced"):

@@ -18,14 +18,16 @@ The duties of the node that calls an order:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from gapless.core.effects import Effect, Record
 from gapless.core.model import Micros, NodeId, OrderName, SubscriptionId, Topic
 from gapless.core.overlay.overlay import Overlay
 from gapless.selectors import Selector, SelectorError
+
+T = TypeVar("T")
 
 
 @lru_cache(maxsize=4096)
@@ -43,18 +45,23 @@ def is_selector(text: str) -> bool:
     return True
 
 
-class Order(ABC):
-    """What both sides have in common."""
+def pieces(items: Sequence[T], most: int) -> Iterator[tuple[T, ...]]:
+    """The items in order, in pieces that are not longer than so much."""
+    for first in range(0, len(items), most):
+        yield tuple(items[first : first + most])
 
-    name: ClassVar[OrderName]
+
+class Part(ABC):
+    """What a node is made of beside its overlay: an order, or its topics."""
+
     messages: ClassVar[tuple[type, ...]]
-    """The message classes that belong to this order."""
+    """The message classes that belong to this part."""
 
     def __init__(self, overlay: Overlay, out: list[Effect]) -> None:
         self.overlay = overlay
         self.out = out
         self.touched = True
-        """Whether the batch concerns this order, so that it must be flushed."""
+        """Whether the batch concerns this part, so that it must be flushed."""
 
     def session_up(self, peer: NodeId, now: Micros) -> None:
         """A session with the peer is established."""
@@ -67,7 +74,7 @@ class Order(ABC):
 
     @abstractmethod
     def message(self, peer: NodeId, message: Any, now: Micros) -> None:
-        """Handle one of the order's own messages."""
+        """Handle one of the part's own messages."""
 
     def deadline(self, now: Micros) -> None:
         """Do what is due."""
@@ -80,6 +87,12 @@ class Order(ABC):
         """Send what was gathered during the batch."""
 
 
+class Order(Part):
+    """What both sides of an order have in common."""
+
+    name: ClassVar[OrderName]
+
+
 class BrokerOrder(Order):
     """The forwarding side of an order."""
 
@@ -87,6 +100,10 @@ class BrokerOrder(Order):
     def settled(self) -> bool:
         """Whether this broker, after a restart, knows what it must to be operational again."""
         return True
+
+    @abstractmethod
+    def why_not_leave(self) -> str | None:
+        """What this broker still has to do for others, so that it cannot leave for good."""
 
 
 class LeafOrder(Order):
@@ -115,6 +132,18 @@ class LeafOrder(Order):
         self, topic: str, publisher: str, attributes: dict[str, Any], payload: bytes, now: Micros
     ) -> None:
         """The application publishes an event."""
+
+    @abstractmethod
+    def adopt(self, publisher: str, records: Sequence[Record]) -> None:
+        """Go on with a publisher where an earlier process, perhaps of another client, stopped."""
+
+    @abstractmethod
+    def retains(self, publisher: str) -> bool:
+        """Whether events of the publisher are not confirmed yet."""
+
+    @abstractmethod
+    def release(self, publisher: str) -> None:
+        """Forget a publisher of which nothing is retained."""
 
     @abstractmethod
     def subscribe(self, subscription: SubscriptionId, topic: str, selector: str, now: Micros) -> None:

@@ -11,7 +11,7 @@ broker confirms when all behind it have (000, IV-A). A branch that fails is not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -116,6 +116,12 @@ class BestEffortBroker(BrokerOrder):
             self.out.append(Send(peer, BestEffortEvents(tuple(events))))
         self._outgoing.clear()
 
+    def why_not_leave(self) -> str | None:
+        """Its clients have subscriptions."""
+        nearest = {route.path[-1] for route in self.routes.values()}
+        own = sorted(each for each in nearest if self.overlay.direction(each) is None)
+        return f"clients of this broker have subscriptions: {', '.join(own)}" if own else None
+
     # -- subscriptions -----------------------------------------------------------------------------------
 
     def _learn(self, peer: NodeId, message: BestEffortSubscribe) -> None:
@@ -184,11 +190,26 @@ class BestEffortLeaf(LeafOrder):
         self._subscriptions: dict[SubscriptionId, LeafSubscription] = {}
         self._indexes: dict[str, MatchIndex[SubscriptionId]] = {}
         self._active: list[NodeId] = []
-        self._sequences: dict[tuple[str, str], int] = {
-            (record.topic, record.publisher): record.sequence
-            for record in records
-            if isinstance(record, EventsConfirmed)
-        }
+        self._sequences: dict[tuple[str, str], int] = {}
+        self._go_on(records)
+
+    def _go_on(self, records: Iterable[Record]) -> None:
+        for record in records:
+            if isinstance(record, EventsConfirmed):
+                self._sequences[record.topic, record.publisher] = record.sequence
+
+    def adopt(self, publisher: str, records: Sequence[Record]) -> None:
+        """Go on with its numbers."""
+        self._go_on(records)
+
+    def retains(self, publisher: str) -> bool:
+        """Nothing is ever retained."""
+        return False
+
+    def release(self, publisher: str) -> None:
+        """Forget its numbers."""
+        for source in [source for source in self._sequences if source[1] == publisher]:
+            del self._sequences[source]
 
     def frontier_changed(self, now: Micros) -> None:
         """A client tells each broker that it attaches to what it wants."""

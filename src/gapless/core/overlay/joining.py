@@ -14,6 +14,11 @@ some nodes may hold the link as valid already; if M is down, the wave goes round
 A marked link whose wave does not complete is dropped after a time, or at once when the joining node is
 announced elsewhere. A join point that restarts forgets the joins that had only begun at it; a node that is
 announced to somebody who does not know it is told what it missed.
+
+*Leaving* for good is the same wave with another operation: a broker at the edge of the tree announces that it
+has left; everybody near takes its link out, from the outside in, and when its own wave is complete it stops.
+The wish is durable: a leaving broker that crashes goes on leaving. ``fates`` keeps latecomers from bringing
+the link back.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gapless.core.effects import Effect, LinkAdded, LinkRemoved, Persist, Send
+from gapless.core.effects import Effect, Founded, LinkAdded, LinkRemoved, Persist, Send, Stopped
 from gapless.core.messages.overlay import (
     Joined,
     JoinedConfirmed,
@@ -31,6 +36,7 @@ from gapless.core.messages.overlay import (
     PartialTopology,
 )
 from gapless.core.model import Incarnation, Link, Micros, NodeId, link
+from gapless.core.overlay.fates import Fates
 from gapless.core.overlay.frontier import Frontier
 from gapless.core.overlay.sessions import Timing
 from gapless.core.overlay.topology import Topology
@@ -49,7 +55,8 @@ JOIN_TRANSITIONS: dict[JoinState, tuple[JoinState, ...]] = {
     JoinState.ATTACHED: (JoinState.VALID_JOINED,),
     JoinState.VALID_JOINED: (),
 }
-"""The first broker of a network is joined without asking anybody."""
+"""The first broker of a network is joined without asking anybody, and one that has lost its store and is told
+by a neighbour where it belongs has joined before."""
 
 
 @dataclass(slots=True)
@@ -71,8 +78,12 @@ class Joining:
         join_points: Sequence[NodeId],
         timing: Timing,
         out: list[Effect],
+        *,
+        founder: bool = False,
+        fates: Iterable[Joined] = (),
     ) -> None:
         self.state = JoinState.DETACHED
+        self._is_founder = founder  # it may be a network by itself
         self._topology = topology
         self._incarnation = incarnation
         self._join_points = tuple(join_points)
@@ -84,7 +95,8 @@ class Joining:
         self.completed: list[Wave] = []
         """Waves that have completed here since somebody looked."""
         self._waves: dict[NodeId, Wave] = {}  # by joining node
-        self._completed: dict[NodeId, Incarnation] = {}
+        self._completed: dict[NodeId, tuple[Incarnation, bool]] = {}  # the rank of its last announcement
+        self.fates = Fates(out, fates)
         self._marked_at: dict[Link, Micros] = {}
 
     @property
@@ -100,17 +112,45 @@ class Joining:
     # -- the joining node ----------------------------------------------------------------------------
 
     def start(self, now: Micros) -> None:
-        """Begin, or go on where the last incarnation stopped."""
+        """Begin, or go on where the last incarnation stopped.
+
+        Who has neither neighbours in its store nor founded the network is no member, even if there is nobody
+        to ask: it may have lost its store, and waits until a neighbour tells it where it belongs (P0-91).
+        """
         topology = self._topology
         own = [link(topology.me, neighbour) for neighbour in topology.neighbours()]
         self._marked_at = dict.fromkeys(topology.links(marked=True), now)
-        if any(topology.is_valid(each) for each in own) or not self._join_points:
+        if any(topology.is_valid(each) for each in own) or self._is_founder:
             self._become(JoinState.VALID_JOINED)
             for each in own:
                 if topology.is_marked(each):
                     self._forget(each)
+            if self.is_leaving:
+                self.leave()
         elif own:
             self._attach(topology.neighbours()[0])
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether this node has begun to leave the network."""
+        me = self._topology.me
+        fates = (self.fates.of(me, each) for each in self._topology.neighbours())
+        return any(fate is not None and fate.left for fate in fates)
+
+    def leave(self) -> None:
+        """Announce that this node leaves its only neighbour; durable before anybody hears of it."""
+        me, (neighbour, *_) = self._topology.me, self._topology.neighbours()
+        announced = Joined(me, neighbour, self._incarnation, left=True)
+        self.fates.note(announced)
+        self._waves[me] = Wave(announced)
+
+    def was_told(self) -> None:
+        """A neighbour has told links: this node may be a member without knowing it."""
+        topology = self._topology
+        if self.state is JoinState.DETACHED and any(
+            topology.is_valid(link(topology.me, each)) for each in topology.neighbours()
+        ):
+            self._become(JoinState.VALID_JOINED)
 
     def _become(self, state: JoinState) -> None:
         assert state in JOIN_TRANSITIONS[self.state], f"{self.state} to {state} is not in figure 4"
@@ -120,6 +160,10 @@ class Joining:
         self._become(JoinState.ATTACHED)
         me = self._topology.me
         self._waves[me] = Wave(Joined(me, join_point, self._incarnation))
+
+    def _comes_back(self, node: NodeId, join_point: NodeId, incarnation: Incarnation) -> None:
+        """A node joins where it has left once: from now on it belongs there again."""
+        self.fates.note(Joined(node, join_point, incarnation))
 
     def _ask(self, established: Container[NodeId]) -> None:
         """Ask the first join point that can be reached; one at a time."""
@@ -140,20 +184,27 @@ class Joining:
     def on_partial(self, peer: NodeId, message: PartialTopology, now: Micros) -> None:
         """End of phase 1: TOP_N is what the join point told."""
         if self.state is JoinState.DETACHED and peer == self._asked:
+            self._comes_back(self._topology.me, peer, self._incarnation)
             self.learn(message.valid, message.marked, now)
             self._attach(peer)
 
     # -- the join point and everybody near it ----------------------------------------------------------
 
-    def on_request(self, peer: NodeId, request: JoinRequest, now: Micros) -> None:
+    def on_request(
+        self, peer: NodeId, request: JoinRequest, now: Micros, incarnation: Incarnation = 1
+    ) -> None:
         """Phase 1 at the join point."""
         topology, own = self._topology, link(self._topology.me, peer)
         if self.state is not JoinState.VALID_JOINED:
             self._out.append(Send(peer, JoinRefused(f"{topology.me} has not joined the network itself")))
             return
+        if self.is_leaving:
+            self._out.append(Send(peer, JoinRefused(f"{topology.me} is leaving the network")))
+            return
         if peer != request.node or (peer in topology and peer not in topology.neighbours()):
             self._out.append(Send(peer, JoinRefused(f"{request.node} is in the network already")))
             return
+        self._comes_back(peer, topology.me, incarnation)
         self.learn((), (own,), now)
         valid, marked = topology.links_within(topology.me, topology.delta)
         if own not in valid and own not in marked:  # δ = 0: PAR_TOP lacks the node's own link (X-D3-06)
@@ -162,21 +213,25 @@ class Joining:
 
     def on_joined(self, peer: NodeId, joined: Joined, now: Micros) -> None:
         """Phase 2 at a node within δ of the join point (003, algorithm 1)."""
-        if self.state is JoinState.DETACHED or self._completed.get(joined.node) == joined.incarnation:
-            self._out.append(Send(peer, JoinedConfirmed(joined.node, joined.incarnation)))
+        done = self._completed.get(joined.node) == joined.rank or self.fates.is_old(joined)
+        if self.state is JoinState.DETACHED or done:
+            self._out.append(Send(peer, JoinedConfirmed(joined.node, joined.incarnation, joined.left)))
             return
-        for rival in self._topology.rivals(joined.link):
-            self._forget(rival)
-        self.learn((), (joined.link,), now)
+        if not joined.left:
+            for rival in self._topology.rivals(joined.link):
+                self._forget(rival)
+            self._comes_back(joined.node, joined.join_point, joined.incarnation)
+            self.learn((), (joined.link,), now)
         wave = self._waves.get(joined.node)
-        if wave is None or wave.joined.incarnation < joined.incarnation:
+        if wave is None or wave.joined.rank < joined.rank:
             wave = self._waves[joined.node] = Wave(joined)
         wave.senders[peer] = None
 
     def on_confirmed(self, peer: NodeId, message: JoinedConfirmed) -> None:
         """A branch of a wave is complete."""
         wave = self._waves.get(message.node)
-        if wave is not None and wave.joined.incarnation <= message.incarnation and peer in wave.asked:
+        rank = (message.incarnation, message.left)
+        if wave is not None and wave.joined.rank <= rank and peer in wave.asked:
             wave.asked[peer] = True
 
     def session_down(self, peer: NodeId) -> None:
@@ -201,6 +256,8 @@ class Joining:
         for wave in list(self._waves.values()):
             if self._ask_branches(wave, frontier):
                 self._complete(wave, now)
+                if wave.joined.left:
+                    return  # the tree is another one now, and must be walked again first
         for each, since in list(self._marked_at.items()):
             if since + self._timing.give_up_join_after <= now:
                 self._drop_if_idle(each)
@@ -231,24 +288,35 @@ class Joining:
                 self._out.append(Send(peer, wave.joined))
         if any(topology.direction(node) in branches for node in frontier.untried):
             return False
-        return all(wave.asked.values()) and (bool(peers) or wave.joined.node != topology.me)
+        nobody_is_left = wave.joined.left and not topology.neighbours()
+        has_asked = bool(peers) or wave.joined.node != topology.me or nobody_is_left
+        return has_asked and all(wave.asked.values())
 
     def _complete(self, wave: Wave, now: Micros) -> None:
         joined = wave.joined
         del self._waves[joined.node]
-        self._completed[joined.node] = joined.incarnation
+        self._completed[joined.node] = joined.rank
         self.completed.append(wave)
-        self.learn((joined.link,), (), now)
-        confirmation = JoinedConfirmed(joined.node, joined.incarnation)
+        if joined.left:
+            self.fates.note(joined)
+            self.take_out(joined.link)
+        else:
+            self.learn((joined.link,), (), now)
+        confirmation = JoinedConfirmed(joined.node, joined.incarnation, joined.left)
         self._out += [Send(sender, confirmation) for sender in wave.senders]
-        if joined.node == self._topology.me and self.state is JoinState.ATTACHED:
+        if joined.node == self._topology.me and joined.left:
+            self._out.append(Stopped())
+        elif joined.node == self._topology.me and self.state is JoinState.ATTACHED:
             self._become(JoinState.VALID_JOINED)
 
     # -- links -----------------------------------------------------------------------------------------
 
     def learn(self, valid: Iterable[Link], marked: Iterable[Link], now: Micros) -> list[Link]:
         """Take links into the topology and make the news durable; return the news that are valid."""
-        news = self._topology.add(valid, marked)
+        here = self.fates.has_left
+        news = self._topology.add(
+            [each for each in valid if not here(each)], [each for each in marked if not here(each)]
+        )
         self._marked_at |= dict.fromkeys(news.marked, now)
         for each in (*news.valid, *news.given_up):
             self._marked_at.pop(each, None)
@@ -257,13 +325,26 @@ class Joining:
         self._out += [Persist(LinkAdded(each, marked=True)) for each in news.marked]
         return news.valid
 
+    def take_out(self, gone: Link) -> None:
+        """A broker has left; who is the last one is a network by itself."""
+        topology, is_leaving = self._topology, self.is_leaving
+        before = topology.links()
+        topology.remove(gone)
+        after = set(topology.links())
+        for each in before:
+            if each not in after:
+                self._marked_at.pop(each, None)
+                self._out.append(Persist(LinkRemoved(each)))
+        if before and not after:
+            self._out.append(Persist(Founded(alone=not is_leaving)))
+
     def _drop_if_idle(self, marked: Link) -> None:
         """Forget a join that never completed, unless its wave is passing just now or it is my own."""
         if self.state is JoinState.VALID_JOINED and not any(node in self._waves for node in marked):
             self._forget(marked)
 
     def _forget(self, marked: Link) -> None:
-        del self._marked_at[marked]
+        self._marked_at.pop(marked, None)
         self._topology.remove(marked)
         self._out.append(Persist(LinkRemoved(marked)))
 

@@ -11,7 +11,7 @@ established session of every branch (P0-14), and each change of it was told befo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from random import Random
 
 from gapless.core.effects import (
@@ -19,12 +19,16 @@ from gapless.core.effects import (
     Effect,
     EventRetained,
     EventsConfirmed,
+    Founded,
     IncarnationStarted,
     LinkAdded,
+    LinkFate,
     LinkRemoved,
     Persist,
+    PublisherTaken,
     Record,
     Send,
+    TopicDeclared,
 )
 from gapless.core.messages import (
     Joined,
@@ -54,6 +58,10 @@ STATE_TRANSITIONS: dict[NodeState, tuple[NodeState, ...]] = {
 """003, figure 2. A crash leads to FAILED from anywhere; a new incarnation begins there."""
 
 
+HOPS_MAX = 100_000
+"""How many next hops are remembered."""
+
+
 class Overlay:
     """Where this node is in the network, and through whom it reaches the rest of it."""
 
@@ -64,6 +72,7 @@ class Overlay:
         delta: int,
         home: NodeId | None,
         join_points: Sequence[NodeId],
+        founder: bool = False,
         least_incarnation: Incarnation = 1,
         timing: Timing,
         records: Iterable[Record],
@@ -76,18 +85,35 @@ class Overlay:
         self.wake_at: Micros | None = None
         """The earliest deadline."""
         self._out = out
-        last_incarnation = self._recover(records)
+        last_incarnation, is_alone, fates = self._recover(records)
         self.identity = Identity(node, max(last_incarnation + 1, least_incarnation), home)
         if home is not None:
             self.topology.add([link(node, home)])
         self.sessions = Sessions(timing, rng, out)
-        self.joining = Joining(self.topology, self.identity.incarnation, join_points, timing, out)
+        self.joining = Joining(
+            self.topology,
+            self.identity.incarnation,
+            join_points,
+            timing,
+            out,
+            founder=founder if is_alone is None else is_alone,
+            fates=fates,
+        )
         self.partitions = Partitions(self.topology, self.sessions, out)
         self._synced: dict[NodeId, None] = {}  # peers whose links have arrived in this session
+        self.held: dict[NodeId, bool] = {}
+        """Peers with a session that must not be active yet, and whether they were down before it came."""
+        self.has_changed = False
+        """Whether the frontier may be another one since it was walked last."""
+        self._dismissed: dict[NodeId, str] = {}  # peers to be sent away, and why
+        self._hops: dict[Path, NodeId | None] = {}  # next hops, as long as no session and no frontier changes
 
-    def _recover(self, records: Iterable[Record]) -> int:
-        """The neighbourhood and the number of the last incarnation, from stable storage (P0-91)."""
+    def _recover(self, records: Iterable[Record]) -> tuple[Incarnation, bool | None, list[Joined]]:
+        """The neighbourhood, the number of the last incarnation, whether this broker is a network by itself,
+        if that is recorded, and the fates of links: from stable storage (P0-91)."""
         incarnation = 0
+        is_alone: bool | None = None
+        fates: dict[tuple[NodeId, NodeId], Joined] = {}
         links: dict[Link, bool] = {}
         for record in records:
             match record:
@@ -97,13 +123,17 @@ class Overlay:
                     links[added] = marked
                 case LinkRemoved(link=gone):
                     links.pop(gone, None)
-                case EventRetained() | EventsConfirmed():
-                    pass  # of a client's orders
+                case Founded(alone=alone):
+                    is_alone = alone
+                case LinkFate(last=last):
+                    fates[last.node, last.join_point] = last
+                case EventRetained() | EventsConfirmed() | PublisherTaken() | TopicDeclared():
+                    pass  # of a client's orders, and of a broker's topics
         self.topology.add(
             valid=[each for each, marked in links.items() if not marked],
             marked=[each for each, marked in links.items() if marked],
         )
-        return incarnation
+        return incarnation, is_alone, list(fates.values())
 
     def start(self, now: Micros) -> None:
         """Begin this incarnation: durable before the first message of it leaves."""
@@ -128,14 +158,19 @@ class Overlay:
         if identity.is_leaf and (identity.home not in self.topology or self.is_leaf):
             self._out.append(Disconnect(peer, f"the client's home {identity.home} is not near this broker"))
             return False
+        if identity.is_leaf and self.joining.is_leaving:
+            self._out.append(Disconnect(peer, f"{self.me} is leaving the network"))
+            return False
         self.sessions.opened(identity, dialed, now)
+        self._hops.clear()
         self._tell_links(identity)
         self.partitions.session_up(peer)
         return True
 
     def _tell_links(self, identity: Identity) -> None:
         valid, marked = self._links_for(identity)
-        self._out.append(Send(identity.node, Neighbourhood(tuple(valid), tuple(marked), self.state)))
+        fates = () if self.is_leaf else self.joining.fates.all()
+        self._out.append(Send(identity.node, Neighbourhood(tuple(valid), tuple(marked), self.state, fates)))
 
     def _links_for(self, identity: Identity) -> tuple[list[Link], list[Link]]:
         if self.is_leaf:
@@ -153,6 +188,8 @@ class Overlay:
 
     def _session_gone(self, peer: NodeId) -> None:
         self._synced.pop(peer, None)
+        self.held.pop(peer, None)
+        self._hops.clear()
         self.partitions.session_down(peer)
         self.joining.session_down(peer)
 
@@ -170,7 +207,8 @@ class Overlay:
                 self.sessions.up[peer].state = state
             case JoinRequest():
                 if not self.is_leaf and not self.sessions.up[peer].identity.is_leaf:
-                    self.joining.on_request(peer, message, now)
+                    incarnation = self.sessions.up[peer].incarnation
+                    self.joining.on_request(peer, message, now, incarnation)
             case JoinRefused():
                 self.joining.on_refused(peer, now)
             case PartialTopology():
@@ -189,8 +227,10 @@ class Overlay:
         self._synced[peer] = None
         if session.identity.is_leaf:
             return
+        self._on_fates(peer, message.fates)
         hearsay = [each for each in message.marked if self.me not in each]  # of my own joins I know more
         news = self.joining.learn(message.valid, hearsay, now)
+        self.joining.was_told()
         if news and not self.is_leaf:
             for other, other_session in self.sessions.up.items():
                 if other != peer:
@@ -199,19 +239,65 @@ class Overlay:
                     if told:
                         self._out.append(Send(other, Neighbourhood(told, (), self.state)))
 
+    def _on_fates(self, peer: NodeId, told: Sequence[Joined]) -> None:
+        """Follow what is later than what is known here, and pass it on; put right who knows less."""
+        fates, topology = self.joining.fates, self.topology
+        for each in told:
+            mine = fates.of(each.node, each.join_point)
+            if fates.is_old(each) and not self.is_leaf:
+                valid = (each.link,) if topology.is_valid(each.link) else ()
+                self._out.append(Send(peer, Neighbourhood(valid, (), self.state, (mine,) if mine else ())))
+            elif (
+                each.node != self.me
+                and (mine is not None or each.join_point in topology)
+                and fates.note(each)
+            ):
+                if each.left:
+                    self.joining.take_out(each.link)
+                self._tell_fate(each, besides=(peer,))
+
+    def _tell_fate(self, fate: Joined, besides: Container[NodeId]) -> None:
+        valid = (fate.link,) if self.topology.is_valid(fate.link) else ()
+        for other in self.sessions.up if not self.is_leaf else ():
+            if other not in besides and other != fate.node:
+                self._out.append(Send(other, Neighbourhood(valid, (), self.state, (fate,))))
+
     def deadline(self, now: Micros) -> list[NodeId]:
-        """Do what is due; return the peers whose sessions ended by it (suspected or retired)."""
+        """Do what is due; return the peers whose sessions ended by it (suspected, sent away or retired)."""
         suspected = self.sessions.ping(now)
         for peer in suspected:
             self.suspect(peer, now)
+        dismissed = [peer for peer in self._dismissed if peer in self.sessions.up]
+        for peer in dismissed:
+            self.sessions.close(peer, self._dismissed[peer], now)
+            self._session_gone(peer)
+        self._dismissed.clear()
         retired = self.sessions.retire(now)
         for peer in retired:
             self._session_gone(peer)
         self._note_next_deadline()
-        return suspected + retired
+        return suspected + dismissed + retired
+
+    def hold(self, peer: NodeId) -> None:
+        """A session that has just come is not ready: go round the peer, or wait for it, as if it were not
+        there (003: a RECOVERING node is bypassed)."""
+        self.held[peer] = self.sessions.up[peer].was_down
+
+    def release(self, peer: NodeId) -> None:
+        """The session is ready now. The peer may have missed what others were told meanwhile."""
+        del self.held[peer]
+        self.has_changed = True
+        self._tell_links(self.sessions.up[peer].identity)
+
+    def dismiss(self, peer: NodeId, reason: str) -> None:
+        """End the session with a peer as soon as the batch is over; it may come again."""
+        self._dismissed[peer] = reason
+        self.wake_at = 0
 
     def _note_next_deadline(self) -> None:
         moments = (self.sessions.wake_at(), self.joining.wake_at())
+        if self._dismissed:
+            return
         self.wake_at = min((moment for moment in moments if moment is not None), default=None)
 
     @property
@@ -227,17 +313,32 @@ class Overlay:
     def refresh(self, now: Micros) -> bool:
         """Walk again, dial who is wanted, move the waves on; True when the frontier has changed."""
         before = self.frontier
-        self.frontier = walk(self.topology, self.sessions.up, self.sessions.failed)
+        self.has_changed = False
+        self.frontier = self._walk()
         self.partitions.update(self.frontier)
         joining = self.joining
         wanted = [*self.frontier.wanted, *joining.wanted]
         needed = [*self.frontier.active, *joining.wanted]
+        needed += [peer for peer in self.held if peer in wanted]
         self.sessions.want(wanted, needed, now, self._proxies())
         joining.advance(self.frontier, self.sessions.up, now)
-        while joining.completed:
-            self._tell_bypassed(joining.completed.pop())
+        completed, joining.completed = joining.completed, []
+        for wave in completed:
+            self._tell_bypassed(wave)
+        if any(wave.joined.left for wave in completed):
+            self.refresh(now)  # the tree is another one
         self._note_next_deadline()
-        return self.frontier != before
+        if self.frontier == before:
+            return False
+        self._hops.clear()
+        return True
+
+    def _walk(self) -> Frontier:
+        if not self.held:
+            return walk(self.topology, self.sessions.up, self.sessions.failed)
+        ready = [peer for peer in self.sessions.up if peer not in self.held]
+        down = [peer for peer, was_down in self.held.items() if was_down]
+        return walk(self.topology, ready, [*self.sessions.failed, *down])
 
     def _proxies(self) -> dict[NodeId, tuple[NodeId, ...]]:
         """Through whom a neighbour can be reached when only the link to it is cut.
@@ -259,6 +360,9 @@ class Overlay:
     def _tell_bypassed(self, wave: Wave) -> None:
         """A wave that came here round a broker has not told that broker; it may be alive, and reachable."""
         joined = wave.joined
+        if joined.left:
+            self._tell_fate(joined, besides=wave.asked.keys() | wave.senders.keys())
+            return
         if joined.node == self.me or joined.node not in self.topology:
             return
         way = self.topology.direction(joined.node)
@@ -271,6 +375,18 @@ class Overlay:
         if self.state is NodeState.RECOVERING and self.settled:
             self._become(NodeState.OPERATIONAL)
             self._out += [Send(peer, Status(self.state)) for peer in self.sessions.up]
+
+    def why_not_leave(self) -> str | None:
+        """Why this broker cannot leave the network for good, as far as its place in it is concerned."""
+        neighbours, clients = self.topology.neighbours(), self.leaves()
+        if self.joining.is_leaving:
+            return f"{self.me} is leaving already"
+        if not self.is_joined or self.state is not NodeState.OPERATIONAL:
+            return f"{self.me} is joining or recovering: ask again when it is done"
+        if len(neighbours) != 1:
+            names = ", ".join(neighbours)
+            return f"only a broker with one neighbour can leave, and {self.me} has {len(neighbours)}: {names}"
+        return f"clients are attached to {self.me}: {', '.join(sorted(clients))}" if clients else None
 
     # -- questions of the orders ------------------------------------------------------------------------
 
@@ -290,6 +406,11 @@ class Overlay:
         return self.joining.state is JoinState.VALID_JOINED
 
     @property
+    def has_place(self) -> bool:
+        """Whether this node has a place in the tree: it is a member, or joins just now."""
+        return self.joining.state is not JoinState.DETACHED
+
+    @property
     def settled(self) -> bool:
         """Whether this node knows all that its reachable neighbours could tell it."""
         active = self.frontier.active
@@ -304,11 +425,27 @@ class Overlay:
         return self.topology.direction(peer) if peer in self.topology else None
 
     def next_hop(self, path: Path) -> NodeId | None:
-        """The nearest node with a session on a path that leads to a destination (nearest node last)."""
-        up = self.sessions.up
+        """Through whom a path leads to its destination now (nearest node last): the active session on it,
+        or the client's own; nobody while it is not known who that is.
+
+        A session that is not active may still be there, past a node that was not tried yet or has just been
+        lost: nothing goes round a node that was not found to be down (D3-59).
+        """
+        try:
+            return self._hops[path]
+        except KeyError:
+            if len(self._hops) >= HOPS_MAX:
+                self._hops.clear()
+            hop = self._hops[path] = self._find_next_hop(path)
+            return hop
+
+    def _find_next_hop(self, path: Path) -> NodeId | None:
+        up, frontier = self.sessions.up, self.frontier
         for node in reversed(path):
-            if node in up:
+            if node in up and (node in frontier.active or node not in self.topology):
                 return node
+            if node in self.topology and node not in frontier.down:
+                return None
         return None
 
     def bypassed(self, peer: NodeId) -> list[NodeId]:

@@ -51,6 +51,8 @@ class Session:
     identity: Identity
     heard_at: Micros
     state: NodeState = NodeState.OPERATIONAL
+    was_down: bool = False
+    """Whether the peer had been tried and not been reached when the session came."""
 
     @property
     def incarnation(self) -> Incarnation:
@@ -85,7 +87,7 @@ class Sessions:
         """The driver reports a new session."""
         peer = identity.node
         assert peer not in self.up, "the driver reports the old session down first"
-        self.up[peer] = Session(identity, heard_at=now)
+        self.up[peer] = Session(identity, heard_at=now, was_down=peer in self.failed)
         self.failed.pop(peer, None)
         self._dialing.pop(peer, None)
         if dialed:

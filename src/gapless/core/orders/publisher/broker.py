@@ -12,6 +12,7 @@ from gapless.core.messages.publisher import (
     Confirmed,
     Detached,
     Log,
+    LogReceived,
     Publication,
     Publications,
     Superseded,
@@ -26,7 +27,17 @@ from gapless.core.orders.publisher.patience import Limits, Patience
 from gapless.core.orders.publisher.subscriptions import Subscriptions
 from gapless.core.overlay.overlay import Overlay
 
-MESSAGES = (Log, Synced, Confirmed, Attached, Detached, Publications, Acknowledged, Superseded)
+MESSAGES = (
+    Log,
+    LogReceived,
+    Synced,
+    Confirmed,
+    Attached,
+    Detached,
+    Publications,
+    Acknowledged,
+    Superseded,
+)
 
 
 class PublisherBroker(BrokerOrder):
@@ -45,6 +56,8 @@ class PublisherBroker(BrokerOrder):
         self._attached: dict[NodeId, Attached] = {}
         self._waiting: dict[NodeId, list[Publication]] = {}
         """Events of clients that are not admitted yet."""
+        self._refused: dict[NodeId, None] = {}
+        """Those of them of whom too much came: nothing was taken."""
         self._has_settled = False
         self._patience = Patience(limits or Limits())
         self._sessions_have_changed = False
@@ -54,11 +67,18 @@ class PublisherBroker(BrokerOrder):
         """Whether this broker was told, at some time since it started, all that its sides know."""
         return self._has_settled
 
+    def why_not_leave(self) -> str | None:
+        """Its clients have subscriptions, or it answers for events that have not reached everybody."""
+        own = self.subscriptions.own_clients()
+        if own:
+            return f"clients of this broker have subscriptions: {', '.join(own)}"
+        count = len(self.forwarding.custody)
+        return f"{count} events are not confirmed yet" if count else None
+
     # -- sessions ----------------------------------------------------------------------------------------
 
     def session_up(self, peer: NodeId, now: Micros) -> None:
         """The log goes first on it, then what was waiting for it."""
-        self._patience.returned(peer)
         self.subscriptions.session_up(peer)
         self._sessions_changed()
 
@@ -68,7 +88,8 @@ class PublisherBroker(BrokerOrder):
         self._attached.pop(peer, None)
         self._waiting.pop(peer, None)
         self._outbox.forget(peer)
-        self.forwarding.session_down(peer)
+        self._refused.pop(peer, None)
+        self.forwarding.session_down(peer, now)
         self._sessions_changed()
 
     def frontier_changed(self, now: Micros) -> None:
@@ -90,8 +111,10 @@ class PublisherBroker(BrokerOrder):
             case Acknowledged(acknowledgements=acknowledgements):
                 for each in acknowledgements:
                     self.forwarding.acknowledged(peer, each)
-            case Log(entries=entries):
-                self.subscriptions.on_log(peer, entries)
+            case Log(entries=entries, last=last):
+                self.subscriptions.on_log(peer, entries, last=last)
+            case LogReceived():
+                self.subscriptions.on_log_received(peer)
             case Confirmed(confirmations=confirmations):
                 self.subscriptions.on_confirmed(peer, confirmations)
             case Synced():
@@ -100,7 +123,7 @@ class PublisherBroker(BrokerOrder):
                 self._attached[peer] = message
                 self._waiting[peer] = []
             case Detached():
-                self.forwarding.detached(peer)
+                self.forwarding.detached(peer, now)
             case Superseded(topic=topic, publisher=publisher, generation=generation):
                 self.forwarding.supersede((topic, publisher), generation)
 
@@ -108,21 +131,37 @@ class PublisherBroker(BrokerOrder):
         if not self.overlay.sessions.up[peer].identity.is_leaf:
             for publication in batch:
                 self.forwarding.receive(peer, publication)
-        elif peer in self._waiting:
-            self._waiting[peer] += batch
+            return
+        if peer in self._waiting:
             self._maybe_admit(peer)
+        if peer in self._waiting:
+            self._wait(peer, batch)
         else:
             for publication in batch:
                 self.forwarding.enter(peer, publication)
+
+    def _wait(self, leaf: NodeId, batch: Sequence[Publication]) -> None:
+        """Keep them until the client is admitted, but not without bound: the client has them too."""
+        waiting = self._waiting[leaf]
+        if leaf not in self._refused and len(waiting) + len(batch) <= self._patience.limits.waiting:
+            waiting += batch
+        else:
+            waiting.clear()
+            self._refused[leaf] = None
 
     def _maybe_admit(self, leaf: NodeId) -> None:
         """Take a client's events only when this broker knows what a broker before it may have known.
 
         That is: once it has settled since it started, and again if the client has published elsewhere.
-        Once admitted, a session stays so.
+        Once admitted, a session stays so. Of whom too much had come, everything is due again: on a new
+        session it is repeated, and taken at once.
         """
         moved = self._attached[leaf].moved
-        if self._has_settled and (not moved or self.subscriptions.is_settled()):
+        if not self._has_settled or (moved and not self.subscriptions.is_settled()):
+            return
+        if leaf in self._refused:
+            self.overlay.dismiss(leaf, "more had come than could wait: attach anew")
+        else:
             for publication in self._waiting.pop(leaf):
                 self.forwarding.enter(leaf, publication)
 
@@ -139,10 +178,11 @@ class PublisherBroker(BrokerOrder):
         self._outbox.flush()
         self.subscriptions.confirm()
         self.subscriptions.purge()
-        if self._sessions_have_changed:
+        if not self.overlay.frontier.wanted:
+            self.forwarding.forget_those_who_left(now - self._patience.limits.lease)
+        if self._sessions_have_changed or self.subscriptions.has_absent:
             self._sessions_have_changed = False
-            for client in self.subscriptions.absent_clients():
-                self._patience.left(client, now)
+            self._patience.away(self.subscriptions.absent_clients(), now)
             self._patience.plan(now, something_waits=bool(self.overlay.frontier.down))
 
     # -- the end of patience -------------------------------------------------------------------------------

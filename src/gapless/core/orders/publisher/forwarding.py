@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gapless.core.messages.publisher import Acknowledgement, Publication
-from gapless.core.model import NodeId, Partition, SubscriptionId
+from gapless.core.model import Micros, NodeId, Partition, SubscriptionId
 from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Targets, source_of
-from gapless.core.orders.publisher.log import PeerLog, SubscriptionLog
+from gapless.core.orders.publisher.log import Missed, PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.outbox import Outbox, within
 from gapless.core.orders.publisher.vectors import Vector, Vectors, bypassed, merged
 from gapless.core.overlay.overlay import Overlay
@@ -35,6 +35,10 @@ class Forwarding:
         """The publishers that publish here now, with the client and the generation of each."""
         self.entered: dict[str, dict[str, int]] = {}
         """By topic and publisher the highest sequence that this broker took from the publisher itself."""
+        self._left: dict[Source, Micros] = {}
+        """Publishers that publish here no longer, and since when; the first that left is the first here."""
+        self._missed: dict[str, Missed] = {}
+        """By topic what a subscription that comes now has missed: one copy for all that come at once."""
         self._overlay = overlay
         self._log = log
         self._peers = peers
@@ -42,14 +46,31 @@ class Forwarding:
         self._blocked: dict[NodeId, list[Held]] = {}
         """Peers to whom a copy would not be legitimate, and all that waits for it, in order."""
 
-    def entered_so_far(self, topic: str) -> tuple[dict[str, int], dict[str, tuple[NodeId, int]]]:
+    def missed(self, topic: str) -> Missed:
         """What a subscription that comes now has missed here, and who publishes here at this moment."""
-        here = {publisher: who for (where, publisher), who in self.present.items() if where == topic}
-        return dict(self.entered.get(topic, ())), here
+        found = self._missed.get(topic)
+        if found is None:
+            here = {publisher: who for (where, publisher), who in self.present.items() if where == topic}
+            found = self._missed[topic] = Missed(dict(self.entered.get(topic, ())), here)
+        return found
 
-    def still_present(self, topic: str, earlier: Mapping[str, tuple[NodeId, int]]) -> list[str]:
+    def still_present(self, topic: str, missed: Missed) -> list[str]:
         """Which publishers have published here, and nowhere else, since that moment."""
-        return [each for each, who in earlier.items() if self.present.get((topic, each)) == who]
+        return [each for each, who in missed.present.items() if self.present.get((topic, each)) == who]
+
+    def forget_those_who_left(self, before: Micros) -> None:
+        """Forget what entered from publishers that left before a moment: whatever they had sent elsewhere
+        earlier has arrived by now, so no subscription to come can get it out of turn."""
+        while self._left:
+            source, since = next(iter(self._left.items()))
+            if since > before:
+                break
+            del self._left[source]
+            table = self.entered[source[0]]
+            del table[source[1]]
+            if not table:
+                del self.entered[source[0]]
+            self._missed.clear()
 
     # -- arriving ----------------------------------------------------------------------------------------
 
@@ -57,12 +78,16 @@ class Forwarding:
         """This broker takes the event from its publisher."""
         event, source = publication.event, source_of(publication.event)
         self.present[source] = (leaf, publication.generation)
+        if self._left:
+            self._left.pop(source, None)
         stream = self._stream(leaf, source, publication.generation)
         if stream is None:
             return
         if event.sequence > stream.entered:
             stream.entered = event.sequence
             entered = self.entered.setdefault(event.topic, {})
+            if self._missed:
+                self._missed.clear()
             home = self._overlay.sessions.up[leaf].identity.home or ""
             taken = Publication(
                 event, publication.generation, self._overlay.me, home, relaxed=publication.relaxed
@@ -226,18 +251,21 @@ class Forwarding:
 
     # -- sessions ----------------------------------------------------------------------------------------
 
-    def detached(self, leaf: NodeId) -> None:
+    def detached(self, leaf: NodeId, now: Micros) -> None:
         """The client's publishers publish elsewhere from now on."""
         for source in [source for source, (client, _) in self.present.items() if client == leaf]:
             del self.present[source]
+            self._missed.clear()
+            if source[1] in self.entered.get(source[0], ()):
+                self._left[source] = now
             stream = self.custody.streams.get(source)
             if stream is not None:
                 self._forget_if_idle(source, stream)
 
-    def session_down(self, peer: NodeId) -> None:
+    def session_down(self, peer: NodeId, now: Micros) -> None:
         """Nobody confirms on this session any more, and nobody is to be told on it."""
         self._blocked.pop(peer, None)
-        self.detached(peer)
+        self.detached(peer, now)
         for source, stream in list(self.custody.streams.items()):
             for held in stream.held.values():
                 held.senders.pop(peer, None)

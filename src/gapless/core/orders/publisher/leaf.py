@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gapless.core.effects import Record
@@ -13,6 +13,7 @@ from gapless.core.messages.publisher import (
     Confirmed,
     Detached,
     Log,
+    LogReceived,
     Publications,
     Superseded,
     Synced,
@@ -45,6 +46,18 @@ class PublisherLeaf(LeafOrder):
     ) -> None:
         """The application publishes an event."""
         self.publishing.publish(topic, publisher, attributes, payload, now)
+
+    def adopt(self, publisher: str, records: Sequence[Record]) -> None:
+        """Go on with its numbers, and repeat what it retains."""
+        self.publishing.adopt(publisher, records)
+
+    def retains(self, publisher: str) -> bool:
+        """Whether events of the publisher are not confirmed yet."""
+        return self.publishing.retains(publisher)
+
+    def release(self, publisher: str) -> None:
+        """Forget a publisher of which nothing is retained."""
+        self.publishing.release(publisher)
 
     def subscribe(self, subscription: SubscriptionId, topic: str, selector: str, now: Micros) -> None:
         """The application subscribes; ``Live`` follows."""
@@ -89,7 +102,7 @@ class PublisherLeaf(LeafOrder):
                 self.subscribing.on_confirmed(peer, confirmations)
             case Superseded():
                 pass  # of a generation that this client has left behind
-            case Synced() | Attached() | Detached():
+            case LogReceived() | Synced() | Attached() | Detached():
                 pass  # between brokers, and to them
 
     def flush(self, now: Micros) -> None:

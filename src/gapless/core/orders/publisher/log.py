@@ -12,12 +12,26 @@ from the other end is echoed without its body: the echo is the acknowledgement, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gapless.core.messages.publisher import Body, Confirmation
 from gapless.core.model import Event, Incarnation, NodeId, SubscriptionId
 from gapless.core.orders.base import parsed
 from gapless.matching import MatchIndex
+
+
+class Missed(NamedTuple):
+    """What had entered at a broker at some moment; never changed, and shared by all who came then."""
+
+    entered: Mapping[str, int]
+    """Per publisher the highest sequence that entered."""
+    present: Mapping[str, tuple[NodeId, int]]
+    """The publishers that published there, with client and generation."""
+
+
+NOTHING_MISSED = Missed({}, {})
 
 
 @dataclass(slots=True)
@@ -27,10 +41,8 @@ class Entry:
     index: int
     subscription: SubscriptionId
     body: Body
-    entered: dict[str, int]
-    """Per publisher the highest sequence that entered here before the subscription was known here."""
-    present: dict[str, tuple[NodeId, int]]
-    """The publishers that published here at that moment, with client and generation."""
+    missed: Missed
+    """What entered here before the subscription was known here."""
     ended: bool = False
 
     @property
@@ -59,6 +71,8 @@ class PeerLog:
     """Subscriptions that the peer knows to have ended."""
     streamed: int = 0
     """My log was sent up to this index."""
+    awaited: bool = False
+    """A long part of it is under way at low priority, and nothing may follow before the peer has it."""
     synced: bool = False
     """The peer's log has everything that lies on its other sides."""
     sync_sent: bool = False
@@ -98,16 +112,10 @@ class SubscriptionLog:
         self._entries: dict[SubscriptionId, Entry] = {}
         self._indexes: dict[str, MatchIndex[SubscriptionId]] = {}
 
-    def append(
-        self,
-        subscription: SubscriptionId,
-        body: Body,
-        entered: dict[str, int],
-        present: dict[str, tuple[NodeId, int]],
-    ) -> Entry:
+    def append(self, subscription: SubscriptionId, body: Body, missed: Missed) -> Entry:
         """Add a subscription."""
         self.length += 1
-        entry = self._entries[subscription] = Entry(self.length, subscription, body, entered, present)
+        entry = self._entries[subscription] = Entry(self.length, subscription, body, missed)
         self._indexes.setdefault(body.topic, MatchIndex()).add(subscription, parsed(body.selector))
         return entry
 
@@ -128,7 +136,7 @@ class SubscriptionLog:
         old = self._entries.pop(subscription)
         self._indexes[old.body.topic].remove(subscription)
         self.length += 1
-        self._entries[subscription] = Entry(self.length, subscription, old.body, {}, {}, ended=True)
+        self._entries[subscription] = Entry(self.length, subscription, old.body, NOTHING_MISSED, ended=True)
 
     def purge(self, subscription: SubscriptionId) -> None:
         """Forget that a subscription has ended."""

@@ -13,6 +13,7 @@ from gapless.core.messages.publisher import (
     Superseded,
 )
 from gapless.core.model import NodeId
+from gapless.core.orders.base import pieces
 from gapless.core.orders.publisher.custody import Source
 
 
@@ -32,6 +33,10 @@ def within(sequences: Mapping[int, object], first: int, last: int) -> list[int]:
     if last - first < len(sequences):
         return [each for each in range(first, last + 1) if each in sequences]
     return [each for each in sequences if first <= each <= last]
+
+
+BATCH = 512
+"""How many publications a message has at most: a frame on the wire has a limit."""
 
 
 class Outbox:
@@ -67,7 +72,8 @@ class Outbox:
     def flush(self) -> None:
         """Send it all."""
         for peer, batch in self._publications.items():
-            self._out.append(Send(peer, Publications(tuple(batch))))
+            for piece in pieces(batch, BATCH):
+                self._out.append(Send(peer, Publications(piece)))
         for peer, acks in self._acks.items():
             told = tuple(Acknowledgement(*key, ranges(sequences)) for key, sequences in acks.items())
             self._out.append(Send(peer, Acknowledged(told)))

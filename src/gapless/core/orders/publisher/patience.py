@@ -1,13 +1,16 @@
-"""How long, and for how much, a broker answers for a target that cannot be reached (X-P0-17).
+"""How long, and for how much, a broker answers for a target that cannot be reached (X-P0-17, P0-74).
 
 Publications for a client that is away, or for what lies behind a barrier, stay in custody. That must end some
 time: a client that is silent for longer than its *lease*, or for which more is waiting than the *bound*, is
-given up. Its subscriptions are ended in the whole network and its publications confirmed without it. When it
-returns it is told so, subscribes anew, and its application gets a ``Reset``: a gap, but not a silent one.
+given up. The lease runs at the client's own broker and, while that is down, at those who stand next to it, if
+nobody is behind it: then its clients have no one else to attach to. The subscriptions of a client that is
+given up are ended in the whole network and its publications confirmed without it. When it returns it is told
+so, subscribes anew, and its application gets a ``Reset``: a gap, but not a silent one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gapless.core.model import SECOND, Micros, NodeId
@@ -21,6 +24,8 @@ class Limits:
     """How long a client may be away."""
     custody: int = 50_000
     """How many publications may wait for one target that cannot be reached."""
+    waiting: int = 10_000
+    """How many events of one client may wait until this broker can take them."""
     look_every: Micros = 1 * SECOND
 
 
@@ -32,13 +37,9 @@ class Patience:
         self.wake_at: Micros | None = None
         self._away: dict[NodeId, Micros] = {}
 
-    def left(self, client: NodeId, now: Micros) -> None:
-        """The client has subscriptions and no session here."""
-        self._away.setdefault(client, now)
-
-    def returned(self, client: NodeId) -> None:
-        """The client has a session again."""
-        self._away.pop(client, None)
+    def away(self, clients: Iterable[NodeId], now: Micros) -> None:
+        """These clients have subscriptions and no session here; the others are back, or gone."""
+        self._away = {client: self._away.get(client, now) for client in clients}
 
     def exhausted(self, now: Micros) -> list[NodeId]:
         """The clients whose lease has ended."""

@@ -7,21 +7,37 @@ loses only its confirmed beginning, never an event in the middle: the next home 
 the last one did not, and must get all of what they may have missed, or nothing.
 
 What is retained is durable at the client, so its name makes a publisher exactly once over restarts too.
+
+A publisher can also go on in another client: that client *adopts* it with the records that were made durable
+for it. To the network this is one more move of its home, so its generations must be higher than any that it
+had before. Each incarnation has its own block of generations; a record says in which one a publisher was, and
+who adopts it goes on in a later one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gapless.core.effects import Effect, EventRetained, EventsConfirmed, Persist, Receipt, Record, Send
+from gapless.core.effects import (
+    Effect,
+    EventRetained,
+    EventsConfirmed,
+    IncarnationStarted,
+    Persist,
+    PublisherTaken,
+    Receipt,
+    Record,
+    Send,
+)
 from gapless.core.messages.publisher import Acknowledgement, Attached, Detached, Publication
 from gapless.core.model import BeyondDelta, Event, Incarnation, Micros, NodeId, Topic
 from gapless.core.orders.publisher.custody import Source, source_of
 from gapless.core.orders.publisher.outbox import Outbox, within
 
-GENERATIONS_PER_INCARNATION = 1 << 32
+GENERATIONS_PER_INCARNATION = 1 << 20
+"""An incarnation may be a clock's reading in milliseconds: 64 bits hold both."""
 
 
 @dataclass(slots=True)
@@ -51,7 +67,11 @@ class Publishing:
         self._outbox = outbox
         self._out = out
         self._generation = incarnation * GENERATIONS_PER_INCARNATION
-        self._recover(records)
+        self._taken: dict[str, None] = {}
+        """Publishers that were adopted."""
+        kept = list(records)
+        self._recover(kept)
+        self._take(kept)
         self._has_published = bool(self.retained)
 
     def _recover(self, records: Iterable[Record]) -> None:
@@ -60,12 +80,48 @@ class Publishing:
                 event = record.event
                 retained = self.retained.setdefault(source_of(event), Retained())
                 retained.events[event.sequence] = event
-                retained.published = event.sequence
+                retained.published = max(retained.published, event.sequence)
             elif isinstance(record, EventsConfirmed):
                 retained = self.retained.setdefault((record.topic, record.publisher), Retained())
                 retained.published = max(retained.published, record.sequence)
                 for sequence in [each for each in retained.events if each <= record.sequence]:
                     del retained.events[sequence]
+
+    def _take(self, records: Iterable[Record]) -> None:
+        """Have publishers in generations above all that they had before, and make that durable.
+
+        Where a publisher was in an incarnation that this client has not reached, the client goes on as if it
+        were in the next one, with all its publishers, and its next life begins after that.
+        """
+        earlier = [each for each in records if isinstance(each, PublisherTaken)]
+        names = dict.fromkeys(each.publisher for each in earlier)
+        self._taken |= names
+        last = max((each.incarnation for each in earlier), default=0)
+        incarnation = self._generation // GENERATIONS_PER_INCARNATION
+        if last >= incarnation:
+            incarnation, names = last + 1, self._taken
+            self._generation = incarnation * GENERATIONS_PER_INCARNATION
+            self._out.append(Persist(IncarnationStarted(incarnation)))
+        self._out += [Persist(PublisherTaken(each, incarnation)) for each in names]
+
+    def adopt(self, publisher: str, records: Sequence[Record]) -> None:
+        """Go on with a publisher of an earlier process: as if it had moved here with all that it retains."""
+        self._recover(records)
+        self._take([PublisherTaken(publisher, 0), *records])
+        if records:
+            self._has_published = True
+            if self.home is not None:
+                self.go_home(self.home, old_is_up=False)
+
+    def retains(self, publisher: str) -> bool:
+        """Whether events of the publisher are not confirmed yet."""
+        return any(each.events for (_, name), each in self.retained.items() if name == publisher)
+
+    def release(self, publisher: str) -> None:
+        """Forget a publisher of which nothing is retained."""
+        for source in [source for source in self.retained if source[1] == publisher]:
+            del self.retained[source]
+        self._taken.pop(publisher, None)
 
     def go_home(self, home: NodeId | None, *, old_is_up: bool) -> None:
         """Publish through another session from now on; ``None``: there is none."""
@@ -95,7 +151,8 @@ class Publishing:
             self._send(self.home, event)
 
     def _send(self, home: NodeId, event: Event) -> None:
-        relaxed = self._topics[event.topic].beyond_delta is BeyondDelta.MARK
+        topic = self._topics.get(event.topic)  # deleted, or not told yet: then the hard promise holds
+        relaxed = topic is not None and topic.beyond_delta is BeyondDelta.MARK
         self._outbox.publish(home, Publication(event, self._generation, relaxed=relaxed))
 
     def acknowledged(self, peer: NodeId, ack: Acknowledgement) -> None:

@@ -153,7 +153,7 @@ class Subscribing:
         raised = {
             publisher: sequence + 1
             for publisher, sequence in cut.items()
-            if publisher in own.flowing and own.last[publisher] <= sequence
+            if self._breaks_the_promise(own, publisher, sequence)
         }
         own.cut = cut
         start = StartCut({publisher: cut[publisher] + 1 for publisher in sorted(present)})
@@ -161,6 +161,13 @@ class Subscribing:
         if raised:
             own.flowing -= raised.keys()
             self._out.append(Reset(own.name, tuple(sorted(raised)), StartCut(raised)))
+
+    def _breaks_the_promise(self, own: Own, publisher: str, sequence: int) -> bool:
+        """Whether events were promised that some broker took unaware: the flow that they belong to has begun,
+        or every broker had been reached, and those that took them have lost what they knew."""
+        if sequence <= own.cut.get(publisher, 0) or sequence < own.last.get(publisher, 0):
+            return False
+        return publisher in own.flowing or (own.live and not own.unreached)
 
     def _announce(self, own: Own, start: StartCut, pending: list[Partition]) -> None:
         unreached = {node for partition in pending for node in partition.nodes}

@@ -12,12 +12,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gapless.core.effects import Effect, Send
-from gapless.core.messages.publisher import Body, Confirmation, Confirmed, Log, LogEntry, Synced
+from gapless.core.messages.publisher import (
+    Body,
+    Confirmation,
+    Confirmed,
+    Log,
+    LogEntry,
+    LogReceived,
+    Synced,
+)
 from gapless.core.model import NodeId, Partition, SubscriptionId
-from gapless.core.orders.base import is_selector
+from gapless.core.orders.base import is_selector, pieces
 from gapless.core.orders.publisher.forwarding import Forwarding
 from gapless.core.orders.publisher.log import Entry, PeerLog, SubscriptionLog
 from gapless.core.overlay.overlay import Overlay
+
+PIECE = 256
+"""How many entries a message has at most: a frame on the wire has a limit."""
 
 FORGOTTEN_MAX = 10_000
 """How many ended subscriptions a broker recognises after it has forgotten what they were."""
@@ -60,6 +71,8 @@ class Subscriptions:
         """The last subscriptions that everybody knew to have ended: whoever still speaks of one is told."""
         self._has_news = False
         """Whether some session has not carried the whole log."""
+        self.has_absent = False
+        """Whether a subscription came from a broker whose client may have to be looked after here."""
 
     # -- the log -----------------------------------------------------------------------------------------
 
@@ -74,6 +87,8 @@ class Subscriptions:
         last_index = max(index_of.values(), default=0)
         self._peers[peer] = PeerLog(incarnation, index_of, last_index, untold, ended=earlier.ended)
         self._has_news = True
+        if self._is_long(peer, self._log.after(0)):
+            self._overlay.hold(peer)
 
     def session_down(self, peer: NodeId) -> None:
         """What this life of a neighbour has told stays true after the session (P0-80)."""
@@ -81,11 +96,15 @@ class Subscriptions:
         if peer in self._overlay.topology:
             self._remembered[peer] = peer_log
 
-    def on_log(self, peer: NodeId, entries: Sequence[LogEntry]) -> None:
+    def on_log(self, peer: NodeId, entries: Sequence[LogEntry], *, last: bool = False) -> None:
         """Accept on arrival, whoever sent it."""
         peer_log = self._peers[peer]
+        if last:
+            self._out.append(Send(peer, LogReceived()))
         for each in entries:
             mine = self._log.get(each.subscription)
+            if not self._may_say(peer, each, mine):
+                continue
             if mine is None:
                 if each.subscription in self._forgotten and each.index:  # an answer has no index
                     answer = LogEntry(0, each.subscription, ended=True)
@@ -104,6 +123,16 @@ class Subscriptions:
             peer_log.told(each.subscription, each.index)
             self._touched[each.subscription] = None
 
+    def _may_say(self, peer: NodeId, entry: LogEntry, mine: Entry | None) -> bool:
+        """A way never leads through this broker itself, and a client speaks of its own subscriptions."""
+        body = entry.body
+        if body is not None and self._overlay.me in body.path:
+            return False
+        if not self._overlay.sessions.up[peer].identity.is_leaf:
+            return True
+        owner = mine.body.client if mine is not None else body.client if body is not None else peer
+        return owner == peer
+
     def _path_learned(self, entry: Entry, teller: NodeId) -> None:
         """The way to a client is known at last: use it, and tell it those who may not know it either."""
         self._forwarding.path_learned(entry.subscription)
@@ -115,11 +144,12 @@ class Subscriptions:
     def _accept(self, peer: NodeId, subscription: SubscriptionId, body: Body) -> Entry:
         if self._overlay.sessions.up[peer].identity.is_leaf and self.is_settled():
             self._peers[peer].news[subscription] = None
-        entered, present = self._forwarding.entered_so_far(body.topic)
+        if body.client not in self._peers and body.path[:1] == (body.client,):
+            self.has_absent |= len(body.path) == 1 or body.path[-1] in self._overlay.frontier.down
         self._has_news = True
         for peer_log in self._peers.values():
             peer_log.untold[subscription] = None
-        return self._log.append(subscription, body, entered, present)
+        return self._log.append(subscription, body, self._forwarding.missed(body.topic))
 
     def _end(self, subscription: SubscriptionId) -> None:
         target = self._log[subscription].target
@@ -135,12 +165,35 @@ class Subscriptions:
             if entry.target == target and not entry.ended:
                 self._end(entry.subscription)
 
-    def absent_clients(self) -> list[NodeId]:
-        """This broker's own clients that have subscriptions and no session here."""
-        own = dict.fromkeys(
-            entry.body.client for entry in self._log.after(0) if entry.body.path == (entry.body.client,)
+    def own_clients(self) -> list[NodeId]:
+        """This broker's own clients that have subscriptions."""
+        return sorted(
+            {
+                entry.body.client
+                for entry in self._log.after(0)
+                if entry.body.path == (entry.body.client,) and not entry.ended
+            }
         )
-        return [client for client in own if client not in self._peers]
+
+    def absent_clients(self) -> list[NodeId]:
+        """The clients that this broker must look after and that have subscriptions and no session here: its
+        own, and those of a broker that is down, known to have nobody behind it, and so nobody else either
+        that its clients could attach to."""
+        self.has_absent = False
+        frontier, topology = self._overlay.frontier, self._overlay.topology
+        dead_ends = {
+            tuple(reversed(topology.path(node)[1:]))
+            for node in frontier.down
+            if node not in frontier.barriers and not topology.children(node)
+        }
+        found = dict.fromkeys(
+            entry.body.client
+            for entry in self._log.after(0)
+            if not entry.ended
+            and entry.body.path[:1] == (entry.body.client,)
+            and (len(entry.body.path) == 1 or entry.body.path[1:] in dead_ends)
+        )
+        return [client for client in found if client not in self._peers]
 
     def purge(self) -> None:
         """Forget what has ended once every session knows it and nobody is unreachable (X-P0-19)."""
@@ -168,15 +221,32 @@ class Subscriptions:
             return
         self._has_news = False
         for peer, peer_log in self._peers.items():
-            entries = self._log.after(peer_log.streamed)
+            entries = self._log.after(peer_log.streamed) if not peer_log.awaited else []
             if not entries:
                 continue
             peer_log.streamed = self._log.length
             if self._overlay.sessions.up[peer].identity.is_leaf:
                 entries = [entry for entry in entries if entry.body.client == peer]
-            lines = tuple(self._line(entry, peer, peer_log) for entry in entries)
-            if lines:
-                self._out.append(Send(peer, Log(lines)))
+            slowly = peer_log.awaited = peer in self._overlay.held
+            for first in range(0, len(entries), PIECE):
+                piece = entries[first : first + PIECE]
+                lines = tuple(self._line(entry, peer, peer_log) for entry in piece)
+                last = slowly and first + PIECE >= len(entries)
+                self._out.append(Send(peer, Log(lines, last), low=slowly))
+
+    def _is_long(self, peer: NodeId, entries: Sequence[Entry]) -> bool:
+        """Whether so much of the log may take a while, so that others should go round the peer meanwhile."""
+        return len(entries) > PIECE and peer in self._overlay.topology
+
+    def on_log_received(self, peer: NodeId) -> None:
+        """The peer has what was sent at low priority; what has come since is seldom much."""
+        peer_log = self._peers[peer]
+        if peer_log.awaited:
+            peer_log.awaited = False
+            self._has_news = True
+            if not self._is_long(peer, self._log.after(peer_log.streamed)):
+                self._overlay.release(peer)
+                self.sides_changed()
 
     def _line(self, entry: Entry, peer: NodeId, peer_log: PeerLog, *, with_body: bool = False) -> LogEntry:
         body = None
@@ -191,9 +261,11 @@ class Subscriptions:
     def is_settled(self, besides: NodeId | None = None) -> bool:
         """Whether all sides (but one) have told all they know, so that this log lacks nothing of theirs."""
         frontier, direction = self._overlay.frontier, self._overlay.direction
-        return all(
-            self._peers[peer].synced for peer in frontier.active if direction(peer) != besides
-        ) and all(direction(node) == besides for node in (*frontier.untried, *frontier.barriers))
+        return (
+            self._overlay.has_place
+            and all(self._peers[peer].synced for peer in frontier.active if direction(peer) != besides)
+            and all(direction(node) == besides for node in (*frontier.untried, *frontier.barriers))
+        )
 
     def tell_synced(self) -> None:
         """Tell each broker, once a session, when this log has everything of the other sides.
@@ -201,7 +273,7 @@ class Subscriptions:
         On every session, since one that is not active here may be so at its other end (P0-15).
         """
         for peer, peer_log in self._peers.items():
-            if peer_log.sync_sent or peer not in self._overlay.topology:
+            if peer_log.sync_sent or peer not in self._overlay.topology or peer in self._overlay.held:
                 continue
             if self.is_settled(besides=self._overlay.direction(peer)):
                 peer_log.sync_sent = True
@@ -217,12 +289,14 @@ class Subscriptions:
                 self._touched[confirmation.subscription] = None
 
     def sides_changed(self) -> None:
-        """Every subscription may wait for others now."""
+        """Every subscription may wait for others now; who has left the network need not be remembered."""
+        topology = self._overlay.topology
+        self._remembered = {peer: each for peer, each in self._remembered.items() if peer in topology}
         self._touched = dict.fromkeys(self._log.subscriptions())
 
     def confirm(self) -> None:
         """Confirm what can be, of all that was touched during the batch."""
-        if not self._touched:
+        if not self._touched or not self._overlay.has_place:
             return
         sides: dict[NodeId | None, Sides] = {}
         outgoing: dict[NodeId, list[Confirmation]] = {}
@@ -235,7 +309,8 @@ class Subscriptions:
                 self._confirm(entry, sides[direction], outgoing)
         self._touched.clear()
         for peer, confirmations in outgoing.items():
-            self._out.append(Send(peer, Confirmed(tuple(confirmations))))
+            for piece in pieces(confirmations, PIECE):
+                self._out.append(Send(peer, Confirmed(piece)))
 
     def _sides(self, direction: NodeId | None) -> Sides:
         overlay, frontier = self._overlay, self._overlay.frontier
@@ -245,7 +320,11 @@ class Subscriptions:
             return direction is not None and overlay.direction(node) == direction
 
         return Sides(
-            towards=[peer for peer in self._peers if peer in overlay.topology and is_towards(peer)],
+            towards=[
+                peer
+                for peer in self._peers
+                if peer in overlay.topology and peer not in overlay.held and is_towards(peer)
+            ],
             others=[peer for peer in frontier.active if not is_towards(peer)],
             partitions=[own[node] for node in frontier.down if not is_towards(node)],
             all_tried=all(is_towards(node) for node in frontier.untried),
@@ -255,8 +334,8 @@ class Subscriptions:
         if not sides.all_tried:
             return
         pending = dict.fromkeys(sides.partitions)
-        cut = dict(entry.entered)
-        present = dict.fromkeys(self._forwarding.still_present(entry.body.topic, entry.present))
+        cut = dict(entry.missed.entered)
+        present = dict.fromkeys(self._forwarding.still_present(entry.body.topic, entry.missed))
         for peer in sides.others:
             answer = self._peers[peer].confirmed.get(entry.subscription)
             if answer is None:

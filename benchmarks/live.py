@@ -1,0 +1,184 @@
+"""The live network: throughput and latency through chains of brokers, failover, and many subscriptions.
+
+Brokers, publisher and subscriber are processes of their own. Each figure stands beside a bare echo of the
+same bytes over uvloop in the same run, since the machine decides much: a sender that writes frames of as
+many events as a batch has, a relay that copies bytes, and a receiver. The aims are those of a machine with
+two idle cores."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import gapless
+from gapless.demo.processes import BrokerProcess
+
+CHAINS = (1, 3, 7)
+SIZES = (100, 1000)
+AIMS = {1: 120_000, 3: 50_000}
+LATENCY_AIM_MS = 0.4
+SUBSCRIPTIONS = 10_000
+LIMIT = 120
+
+
+def run(quick: bool = False) -> dict[str, Any]:
+    """All figures of the live network."""
+    return asyncio.run(_run(quick))
+
+
+async def _run(quick: bool) -> dict[str, Any]:
+    events = 20_000 if quick else 200_000
+    figures: dict[str, Any] = {}
+    for size in SIZES[:1] if quick else SIZES:
+        figures[f"bare echo, {size} bytes"] = await _bare_echo(events, size)
+    for length in CHAINS[:2] if quick else CHAINS:
+        async with _chain(length) as brokers:
+            for size in SIZES[:1] if quick else SIZES:
+                done = await _pair(brokers, "throughput", events // length, size)
+                figures[f"events/s, {length} brokers, {size} bytes"] = done["per_second"]
+            done = await _pair(brokers, "latency", 500 if quick else 3000, 100)
+            figures[f"p50 ms, {length} brokers"] = done["p50_ms"]
+            figures[f"p99 ms, {length} brokers"] = done["p99_ms"]
+    async with _chain(1) as brokers:
+        one = await _pair(brokers, "throughput", events // 2, 100)
+        count = 500 if quick else SUBSCRIPTIONS
+        async with gapless.connect(brokers[0].address) as client, _many(client, count):
+            many = await _pair(brokers, "throughput", events // 2, 100)
+    figures["throughput beside 10,000 subscriptions, of that beside none"] = (
+        many["per_second"] / one["per_second"]
+    )
+    figures["failover stall s"] = await _failover()
+    return figures
+
+
+@asynccontextmanager
+async def _chain(length: int) -> AsyncIterator[list[BrokerProcess]]:
+    """Brokers in a row, each joined through the one before it."""
+    with tempfile.TemporaryDirectory(prefix="gapless-bench-") as scratch:
+        brokers: list[BrokerProcess] = []
+        try:
+            for number in range(length):
+                join = brokers[-1].address if brokers else ""
+                brokers.append(BrokerProcess(f"b{number}", Path(scratch), join, 1))
+            await asyncio.gather(*(broker.start() for broker in brokers))
+            async with gapless.connect(brokers[0].address) as client:
+                await client.create_topic("bench")
+            yield brokers
+        finally:
+            await asyncio.gather(*(broker.stop() for broker in brokers))
+
+
+async def _pair(brokers: Sequence[BrokerProcess], what: str, events: int, size: int) -> dict[str, Any]:
+    """A publisher at one end and a subscriber at the other, each a process."""
+    words = [sys.executable, "-m", "benchmarks.live_client", what, str(events), str(size)]
+    ends = [[*words, "subscribe", brokers[-1].address], [*words, "publish", brokers[0].address]]
+    processes = []
+    try:
+        for words in ends:
+            process = await asyncio.create_subprocess_exec(
+                *words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+            )
+            processes.append(process)
+            if len(processes) == 1:
+                await _line(process)  # the subscription is live
+        figures: dict[str, Any] = json.loads(await _line(processes[0]))
+        return figures
+    finally:
+        for process in processes:
+            if process.returncode is None:
+                process.terminate()
+            await process.wait()
+
+
+async def _line(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout is not None
+    async with asyncio.timeout(LIMIT):
+        line = await process.stdout.readline()
+    if not line:
+        raise RuntimeError("a client of the benchmark has ended")
+    return line.decode()
+
+
+@asynccontextmanager
+async def _many(client: gapless.Client, count: int) -> AsyncIterator[None]:
+    """Subscriptions beside the one that is measured, none of which matches."""
+    waiting = [client.subscribe("bench", f"price = {-1 - number}") for number in range(count)]
+    opened: list[gapless.Subscription] = []
+    try:
+        for begin in range(0, count, 500):
+            part = waiting[begin : begin + 500]
+            opened += await asyncio.gather(*(each.__aenter__() for each in part))
+        yield
+    finally:
+        for each in opened:
+            await each.close()
+
+
+async def _failover() -> float:
+    """The longest pause of deliveries when the broker in the middle is killed, at 1,000 events a second."""
+    async with (
+        _chain(3) as brokers,
+        gapless.connect(brokers[0].address) as source,
+        gapless.connect(brokers[2].address) as sink,
+        sink.subscribe("bench") as subscription,
+        source.publisher("bench") as publisher,
+    ):
+        longest, last, count = 0.0, time.perf_counter(), 3000
+
+        async def publish() -> None:
+            for number in range(count):
+                await publisher.publish({"n": number})
+                await asyncio.sleep(0.001)
+
+        publishing = asyncio.create_task(publish())
+        for number in range(count):
+            await anext(subscription)
+            longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
+            if number == count // 3:
+                await brokers[1].kill()
+        await publishing
+        return longest
+
+
+# -- what the machine could do ---------------------------------------------------------------------------
+
+
+async def _bare_echo(events: int, size: int) -> float:
+    """Events a second of a sender, a relay and a receiver that only copy bytes, 512 events a write."""
+    words = [sys.executable, "-m", "benchmarks.live_echo", str(events), str(size)]
+    process = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE)
+    figures = json.loads(await _line(process))
+    await process.wait()
+    return float(figures["per_second"])
+
+
+def show(figures: dict[str, Any]) -> None:
+    """The figures for people."""
+    table = Table("figure", "value", "aim", title="the live network")
+    table.columns[1].justify = "right"
+    for name, value in figures.items():
+        table.add_row(name, f"{value:,.2f}" if value < 100 else f"{value:,.0f}", _aim(name))
+    Console().print(table)
+
+
+def _aim(name: str) -> str:
+    for length, aim in AIMS.items():
+        if name == f"events/s, {length} brokers, 100 bytes":
+            return f"≥ {aim:,}"
+    if name == "p50 ms, 1 brokers":
+        return f"< {LATENCY_AIM_MS}"
+    return {
+        "throughput beside 10,000 subscriptions, of that beside none": "> 0.7",
+        "failover stall s": "< 2",
+    }.get(name, "")

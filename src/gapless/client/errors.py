@@ -1,0 +1,23 @@
+"""What can go wrong for an application, and what to do about it."""
+
+from __future__ import annotations
+
+
+class GaplessError(Exception):
+    """Base of all errors of the client."""
+
+
+class NotConnectedError(GaplessError):
+    """No broker could be reached, or the client is closed."""
+
+
+class TopicError(GaplessError):
+    """The topic is not there, is there already, or cannot be had as asked."""
+
+
+class PublishError(GaplessError):
+    """The event cannot be published: its attributes or its size are not allowed. Nothing was published."""
+
+
+class SubscribeError(GaplessError):
+    """The subscription cannot be had as asked."""

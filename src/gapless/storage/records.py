@@ -1,0 +1,93 @@
+"""How the records of a node are kept: one change a record, and nothing grows for ever.
+
+What is true once is state: the incarnation, the links, the topics, the publishers that a client has. The
+events that a publisher retains are a log for each topic and publisher, in which the position is the sequence;
+a confirmation drops its beginning, and a publisher that retains nothing (best effort) still keeps its number,
+as the place where its log would go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+import msgspec
+
+from gapless.core.effects import (
+    EventRetained,
+    EventsConfirmed,
+    Founded,
+    IncarnationStarted,
+    LinkAdded,
+    LinkFate,
+    LinkRemoved,
+    PublisherTaken,
+    Record,
+    TopicDeclared,
+)
+from gapless.core.model import Event
+from gapless.storage.contract import Store
+from gapless.storage.plan import Append, Change, Delete, Put, Truncate
+
+STATE = "record "
+"""What the keys begin with."""
+EVENTS = "events "
+"""What the names of the logs begin with."""
+EVENTS_AT_A_TIME = 1000
+
+_encode = msgspec.msgpack.Encoder().encode
+_kept = msgspec.msgpack.Decoder(
+    IncarnationStarted | LinkAdded | LinkFate | Founded | PublisherTaken | TopicDeclared
+)
+_event = msgspec.msgpack.Decoder(Event)
+_source = msgspec.json.Decoder(tuple[str, str])
+
+
+def change(record: Record) -> Change:
+    """The change that makes the record durable."""
+    match record:
+        case EventRetained(event=event):
+            return Append(_log(event.topic, event.publisher), _encode(event), at=event.sequence)
+        case EventsConfirmed(topic=topic, publisher=publisher, sequence=sequence):
+            return Truncate(_log(topic, publisher), sequence)
+        case IncarnationStarted():
+            return Put(_key("incarnation"), _encode(record))
+        case LinkAdded(link=link):
+            return Put(_key("link", *link), _encode(record))
+        case LinkRemoved(link=link):
+            return Delete(_key("link", *link))
+        case LinkFate(last=last):
+            return Put(_key("fate", last.node, last.join_point), _encode(record))
+        case Founded():
+            return Put(_key("founded"), _encode(record))
+        case PublisherTaken(publisher=publisher):
+            return Put(_key("publisher", publisher), _encode(record))
+        case TopicDeclared(declaration=declaration):
+            return Put(_key("topic", declaration.topic.name), _encode(record))
+        case _:
+            assert_never(record)
+
+
+def restored(store: Store) -> Iterator[Record]:
+    """Records from which a node is made as it would be from all that were written."""
+    for key, value in store.state.items():
+        if key.startswith(STATE):
+            yield _kept.decode(value)
+    for log, span in store.logs.items():
+        if log.startswith(EVENTS):
+            topic, publisher = _source.decode(log.removeprefix(EVENTS))
+            if span.start > 1:
+                yield EventsConfirmed(topic, publisher, span.start - 1)
+            for first in range(span.start, span.stop, EVENTS_AT_A_TIME):
+                last = min(first + EVENTS_AT_A_TIME, span.stop) - 1
+                for each in store.read(log, first, last):
+                    yield EventRetained(_event.decode(each))
+
+
+def _log(topic: str, publisher: str) -> str:
+    """Names may contain anything, so they are written as a list."""
+    return EVENTS + msgspec.json.encode((topic, publisher)).decode()
+
+
+def _key(*names: str) -> str:
+    return STATE + msgspec.json.encode(names).decode()

@@ -1,0 +1,179 @@
+"""Messages to frames and back.
+
+::
+
+    0        4         5                    5 + length
+    | length | version | msgpack: [message, message, …] |
+    | uint32 | uint8   |
+
+A frame carries many messages, in the order in which they were sent. Messages are arrays that begin with a
+tag, so a frame is self-describing; types are checked while decoding. Whatever is wrong with a frame raises
+``FrameError`` with a reason, and nothing of that frame is used.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+import msgspec
+
+from gapless.core.attributes import NESTING_MAX
+from gapless.core.messages import BestEffortEvents, Message
+from gapless.core.messages.publisher import Acknowledged, Confirmed, Log, Publications
+from gapless.wire.control import VERSIONS, Control
+
+WireMessage: TypeAlias = Control | Message
+
+FRAME_MAX = 8 << 20
+"""The most bytes that the body of a frame may have."""
+FRAME_FULL = 256 << 10
+"""A frame that has this many bytes takes no further message."""
+
+_HEADER = struct.Struct(">IB")
+_ARRAY = struct.Struct(">BI")  # msgpack: array with 32 bits of length
+_ARRAY_TAG = 0xDD
+_NESTED = {dict, list}
+_SPLITTABLE = (Publications, BestEffortEvents, Log, Confirmed, Acknowledged)
+
+
+class FrameError(ValueError):
+    """What came is no frame of this protocol; the session that brought it must be closed."""
+
+
+def _no_extensions(code: int, data: memoryview) -> object:
+    raise ValueError(f"extension type {code}")
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[list[WireMessage]] = msgspec.msgpack.Decoder(
+    list[WireMessage], ext_hook=_no_extensions
+)
+
+
+def encode(messages: Iterable[WireMessage], version: int = VERSIONS[1]) -> bytes:
+    """The messages as frames, none larger than allowed."""
+    frames: list[bytes] = []
+    bodies: list[bytes] = []
+    size = 0
+    for message in messages:
+        for body in _bodies(message):
+            if bodies and size + len(body) > FRAME_FULL:
+                frames.append(_frame(bodies, size, version))
+                bodies, size = [], 0
+            bodies.append(body)
+            size += len(body)
+    if bodies:
+        frames.append(_frame(bodies, size, version))
+    return b"".join(frames)
+
+
+def _frame(bodies: list[bytes], size: int, version: int) -> bytes:
+    header = _HEADER.pack(size + _ARRAY.size, version) + _ARRAY.pack(_ARRAY_TAG, len(bodies))
+    return header + b"".join(bodies)
+
+
+def _bodies(message: WireMessage) -> Iterator[bytes]:
+    """The message, in as many parts as its size needs.
+
+    A batch, which is the first field of its message, can be parted, in order; what other fields say holds for
+    the whole of it, so the last part says it.
+    """
+    body = _ENCODER.encode(message)
+    if len(body) > FRAME_FULL and isinstance(message, _SPLITTABLE):
+        name = message.__struct_fields__[0]
+        items = getattr(message, name)
+        if len(items) > 1:
+            middle = len(items) // 2
+            yield from _bodies(type(message)(items[:middle]))
+            yield from _bodies(msgspec.structs.replace(message, **{name: items[middle:]}))
+            return
+    if len(body) + _ARRAY.size > FRAME_MAX:
+        raise FrameError(f"a {type(message).__name__} of {len(body):,} bytes is larger than a frame")
+    yield body
+
+
+def check_events(messages: Iterable[WireMessage]) -> None:
+    """Refuse events with attributes that are nested deeper than a client can mean, or not named by text.
+
+    What can just be decoded at one depth of the stack may be too deep to be encoded again at another, and
+    would harm every broker on its way. So whoever takes events from a client looks, once.
+    """
+    for message in messages:
+        if type(message) is Publications:
+            for publication in message.batch:
+                _check_attributes(publication.event.attributes)
+        elif type(message) is BestEffortEvents:
+            for event in message.events:
+                _check_attributes(event.attributes)
+
+
+def _check_attributes(attributes: dict[str, Any]) -> None:
+    if _NESTED.isdisjoint(map(type, attributes.values())):
+        return
+    if not all(_is_shallow(value, NESTING_MAX - 1) for value in attributes.values()):
+        raise FrameError(f"an event has attributes nested deeper than {NESTING_MAX}, or without a name")
+
+
+def _is_shallow(value: Any, levels: int) -> bool:
+    if isinstance(value, dict):
+        inside: Iterable[Any] = value.values()
+        if not all(type(name) is str for name in value):
+            return False
+    elif isinstance(value, list):
+        inside = value
+    else:
+        return True
+    return levels > 0 and all(_is_shallow(each, levels - 1) for each in inside)
+
+
+class FrameReader:
+    """Bytes in, in pieces of any size; messages out."""
+
+    def __init__(self, largest: int = FRAME_MAX) -> None:
+        self.largest = largest
+        """The most bytes that the body of the next frame may have."""
+        self.frames = 0
+        self._buffer = bytearray()
+
+    def rest(self) -> bytes:
+        """Take the bytes of an incomplete frame out."""
+        rest = bytes(self._buffer)
+        self._buffer.clear()
+        return rest
+
+    def feed(self, data: bytes) -> list[WireMessage]:
+        """The messages of the frames that are complete now."""
+        buffer = self._buffer
+        buffer += data
+        messages: list[WireMessage] = []
+        at = 0
+        with memoryview(buffer) as view:
+            while len(buffer) - at >= _HEADER.size:
+                length, version = _HEADER.unpack_from(buffer, at)
+                self._check(length, version)
+                end = at + _HEADER.size + length
+                if end > len(buffer):
+                    break
+                messages += _decode(view[at + _HEADER.size : end])
+                self.frames += 1
+                at = end
+        if at:
+            del buffer[:at]
+        return messages
+
+    def _check(self, length: int, version: int) -> None:
+        if not VERSIONS[0] <= version <= VERSIONS[1]:
+            raise FrameError(f"version {version} is not spoken here; is the other end gapless?")
+        if length > self.largest:
+            raise FrameError(f"a frame of {length:,} bytes is larger than {self.largest:,}")
+
+
+def _decode(body: memoryview) -> list[WireMessage]:
+    try:
+        return _DECODER.decode(body)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise FrameError(f"malformed frame: {error}") from None
+    finally:
+        body.release()

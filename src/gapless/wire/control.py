@@ -1,0 +1,106 @@
+"""Messages of the transport itself: who is at the other end, where others are, and good-bye.
+
+A connection begins with one question. ``Hello`` asks for a session and is answered by ``Welcome`` or
+``Refused``; ``Who`` and ``StatusQuery`` ask for something and end the connection with the answer. Versions
+are negotiated here: the dialer names the range that it speaks, the other end chooses the highest of both.
+
+=================  ========================  ==========================================================
+message            from → to                 meaning
+=================  ========================  ==========================================================
+``Hello``          dialer → acceptor         this is me; I want a session with ``target``
+``Welcome``        acceptor → dialer         this is me; the session begins
+``Refused``        acceptor → dialer         no session, and why
+``Who``            anybody → broker          which broker is at this address, and who is near it?
+``Here``           broker → anybody          the answer
+``Addresses``      broker → its peers        where nodes of your neighbourhood listen
+``StatusQuery``    anybody → broker          how are you?
+``StatusReport``   broker → anybody          the answer
+``Goodbye``        either end                the session ends, and why
+=================  ========================  ==========================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from gapless.core.model import Identity, Incarnation, NodeId
+
+VERSIONS = (1, 1)
+"""The lowest and the highest version of the protocol that this program speaks."""
+
+Address: TypeAlias = tuple[Incarnation, str]
+"""Where a node listens, as ``host:port``, and in which of its lives: a later one knows better."""
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
+    """The first message of a dialer that wants a session."""
+
+    versions: tuple[int, int]
+    identity: Identity
+    delta: int
+    target: NodeId
+    """Whom the session is for: a broker that is not the target passes the bytes on, as a proxy."""
+    address: str = ""
+    """Where the dialer listens; empty for a client."""
+
+
+class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
+    """The session begins."""
+
+    version: int
+    identity: Identity
+    address: str = ""
+
+
+class Refused(msgspec.Struct, frozen=True, array_like=True, tag="no-session"):
+    """There is no session."""
+
+    reason: str
+
+
+class Who(msgspec.Struct, frozen=True, array_like=True, tag="who"):
+    """Which broker listens here?"""
+
+    versions: tuple[int, int]
+
+
+class Here(msgspec.Struct, frozen=True, array_like=True, tag="here"):
+    """This broker, and where those near it listen, itself among them."""
+
+    version: int
+    node: NodeId
+    delta: int
+    book: dict[NodeId, Address]
+
+
+class Addresses(msgspec.Struct, frozen=True, array_like=True, tag="addresses"):
+    """Where nodes listen, as far as the sender knows."""
+
+    book: dict[NodeId, Address]
+
+
+class StatusQuery(msgspec.Struct, frozen=True, array_like=True, tag="status?"):
+    """How are you?"""
+
+
+class StatusReport(msgspec.Struct, frozen=True, array_like=True, tag="status!"):
+    """What ``gapless status`` shows of one broker."""
+
+    report: dict[str, Any]
+
+
+class Goodbye(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
+    """The last message of a session that one end closes on purpose."""
+
+    reason: str
+
+
+Control: TypeAlias = Hello | Welcome | Refused | Who | Here | Addresses | StatusQuery | StatusReport | Goodbye
+
+
+def common_version(versions: tuple[int, int]) -> int | None:
+    """The highest version that both ends speak, if there is one."""
+    lowest, highest = max(versions[0], VERSIONS[0]), min(versions[1], VERSIONS[1])
+    return highest if lowest <= highest else None
