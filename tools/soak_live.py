@@ -111,8 +111,13 @@ class Soak:
             await self._fault(name, how, rng.uniform(0.1, 4.0))
             await self._recovered(name)
             del self.down[name]
-            self.traffic.check()
-            check_logs(self.network)
+            self._check()
+
+    def _check(self) -> None:
+        """Raise what has gone wrong so far."""
+        self.traffic.check()
+        for name, broker in self.network.brokers.items():
+            assert name in self.down or broker.is_running, f"{name} has ended by itself\n{broker.log_tail()}"
 
     async def _fault(self, name: str, how: str, seconds: float) -> None:
         broker = self.network[name]
@@ -170,7 +175,7 @@ class Soak:
     async def _sample(self) -> None:
         while True:
             for name, broker in self.network.brokers.items():
-                if name not in self.down:
+                if name not in self.down and broker.is_running:
                     self.memory[name].samples.append(broker.memory())
             pages = int(Path("/proc/self/statm").read_text().split()[1])
             self.memory["clients"].samples.append(pages * os.sysconf("SC_PAGE_SIZE"))

@@ -365,8 +365,8 @@ class Traffic:
         longest = 0.0
         for reader in self.readers:
             for stream in reader.streams.values():
-                stream.now()
-                longest, stream.longest = max(longest, stream.longest), 0.0
+                longest = max(longest, stream.longest, time.monotonic() - stream.at)
+                stream.longest = 0.0
         return longest
 
     async def is_whole(self) -> bool:

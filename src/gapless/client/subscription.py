@@ -7,6 +7,7 @@ the pace, and nobody's memory grows."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -56,7 +57,7 @@ class Subscription:
         if self._was_entered:
             raise SubscribeError("a subscription can be entered once; make another with `client.subscribe`")
         self._was_entered = True
-        self._asked_at = asyncio.get_running_loop().time()
+        self._asked_at = time.perf_counter()
         await self._client.open_subscription(self)
         self._is_open = True
         try:
@@ -115,7 +116,7 @@ class Subscription:
         self.unreachable = live.unreachable
         self.start = starting_cut(live.start) | self.start
         if not self._live.done():
-            self.latency = asyncio.get_running_loop().time() - self._asked_at
+            self.latency = time.perf_counter() - self._asked_at
             self._live.set_result(None)
 
     def on_deliver(self, deliver: Deliver) -> None:
