@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -47,6 +48,9 @@ async def _run(quick: bool) -> dict[str, Any]:
             for size in SIZES[:1] if quick else SIZES:
                 done = await _pair(brokers, "throughput", events // length, size)
                 figures[f"events/s, {length} brokers, {size} bytes"] = done["per_second"]
+                if length == 1:
+                    for who in ("publisher", "broker", "subscriber"):
+                        figures[f"CPU µs an event, {who}, {size} bytes"] = done[who]
             done = await _pair(brokers, "latency", 500 if quick else 3000, 100)
             figures[f"p50 ms, {length} brokers"] = done["p50_ms"]
             figures[f"p99 ms, {length} brokers"] = done["p99_ms"]
@@ -84,6 +88,7 @@ async def _pair(brokers: Sequence[BrokerProcess], what: str, events: int, size: 
     words = [sys.executable, "-m", "benchmarks.live_client", what, str(events), str(size)]
     ends = [[*words, "subscribe", brokers[-1].address], [*words, "publish", brokers[0].address]]
     processes = []
+    before = _cpu_seconds(brokers[0])
     try:
         for words in ends:
             process = await asyncio.create_subprocess_exec(
@@ -92,13 +97,21 @@ async def _pair(brokers: Sequence[BrokerProcess], what: str, events: int, size: 
             processes.append(process)
             if len(processes) == 1:
                 await _line(process)  # the subscription is live
-        figures: dict[str, Any] = json.loads(await _line(processes[0]))
-        return figures
+        taken: dict[str, Any] = json.loads(await _line(processes[0]))
+        sent: dict[str, Any] = json.loads(await _line(processes[1]))
+        broker = (_cpu_seconds(brokers[0]) - before) / events * 1e6
+        return taken | {"subscriber": taken["cpu_us"], "publisher": sent["cpu_us"], "broker": broker}
     finally:
         for process in processes:
             if process.returncode is None:
                 process.terminate()
             await process.wait()
+
+
+def _cpu_seconds(broker: BrokerProcess) -> float:
+    """What a broker has used of the processor so far."""
+    fields = Path(f"/proc/{broker.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def _line(process: asyncio.subprocess.Process) -> str:

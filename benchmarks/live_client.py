@@ -23,13 +23,13 @@ async def subscribe(what: str, events: int, address: str) -> None:
         print("live", flush=True)
         latencies = []
         await anext(subscription)
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), time.process_time()
         for _ in range(events - 1):
             event = await anext(subscription)
             if what == "latency" and isinstance(event, gapless.Event):
                 latencies.append(time.time() - event.published_at)
         spent = time.perf_counter() - began
-        figures = {"per_second": events / spent}
+        figures = {"per_second": events / spent, "cpu_us": _cpu_us(cpu, events)}
         if latencies:
             cuts = statistics.quantiles(latencies, n=100)
             figures |= {"p50_ms": cuts[49] * 1000, "p99_ms": cuts[98] * 1000}
@@ -40,11 +40,19 @@ async def publish(what: str, events: int, size: int, address: str) -> None:
     """Publish events with five attributes."""
     payload = bytes(max(0, size - 60))
     async with gapless.connect(address) as client, client.publisher("bench") as publisher:
+        cpu = time.process_time()
         for number in range(events):
             trade = {"symbol": "IBM", "price": 131.25, "quantity": number, "side": "buy", "venue": "EU-W"}
             await publisher.publish(trade, payload)
             if what == "latency":
                 await asyncio.sleep(1 / RATE)
+        await publisher.flush()
+        print(json.dumps({"cpu_us": _cpu_us(cpu, events)}), flush=True)
+
+
+def _cpu_us(since: float, events: int) -> float:
+    """Microseconds of this process an event."""
+    return (time.process_time() - since) / events * 1e6
 
 
 def main(what: str, events: str, size: str, role: str, address: str) -> None:

@@ -17,7 +17,7 @@ from gapless.core.effects import Record, Send
 from gapless.core.events import ConnectFailed, Input, MessageReceived, SessionDown
 from gapless.core.leaf import Leaf
 from gapless.core.messages import Message, Publications
-from gapless.core.messages.publisher import Publication
+from gapless.core.messages.publisher import Run
 from gapless.core.model import (
     MILLISECOND,
     SECOND,
@@ -38,6 +38,7 @@ from gapless.simulation.checkers import check
 from gapless.simulation.host import SimulatedHost
 from gapless.simulation.network import Connection, Dial, Latency, Network
 from gapless.simulation.world import World
+from publications import Publication, publications, singles
 
 Tree = dict[NodeId, list[NodeId]]
 """A whole primary tree: each node with its neighbours."""
@@ -416,8 +417,19 @@ def copies(sent: Messages) -> list[tuple[NodeId, NodeId, Publication]]:
     return [
         (source, target, publication)
         for source, target, message in sent.of(Publications)
-        for publication in message.batch
+        for publication in publications(message)
     ]
+
+
+def runs_sent(sent: Messages, target: NodeId) -> tuple[Run, ...]:
+    """The runs that were sent to a node, each event in one of its own."""
+    return tuple(
+        each
+        for _, to, message in sent.of(Publications)
+        for run in message.runs
+        for each in singles(run)
+        if to == target
+    )
 
 
 def in_custody(world: World) -> dict[NodeId, int]:
@@ -496,6 +508,14 @@ class Handling:
         return self.publication.event.publisher, self.publication.event.sequence, self.publication.generation
 
 
+def _one_by_one(observe: Callable[[NodeId, Run], None]) -> Callable[[NodeId, Run], None]:
+    def observed(peer: NodeId, run: Run) -> None:
+        for each in singles(run):
+            observe(peer, each)
+
+    return observed
+
+
 class Handlings:
     """Writes down every copy that brokers and clients handle, in order, over all their incarnations."""
 
@@ -526,11 +546,12 @@ class Handlings:
             order.subscribing.receive = self._at_client(name, order, order.subscribing.receive)
 
     def _at_broker(
-        self, name: NodeId, order: PublisherBroker, handle: Callable[[NodeId, Publication], None]
-    ) -> Callable[[NodeId, Publication], None]:
+        self, name: NodeId, order: PublisherBroker, handle: Callable[[NodeId, Run], None]
+    ) -> Callable[[NodeId, Run], None]:
         incarnation, forwarding = order.overlay.identity.incarnation, order.forwarding
 
-        def observed(peer: NodeId, copy: Publication) -> None:
+        def observe(peer: NodeId, run: Run) -> None:
+            (copy,) = publications(Publications((run,)))
             known = frozenset(order.log.subscriptions())
             stream = forwarding.custody.streams.get((copy.event.topic, copy.event.publisher))
             held = (
@@ -541,19 +562,20 @@ class Handlings:
             duplicate = forwarding.vectors.is_duplicate(copy.vector)
             now = self._world.now
             self.all.append(Handling(now, name, incarnation, peer, copy, known, held, duplicate))
-            handle(peer, copy)
+            handle(peer, run)
 
-        return observed
+        return _one_by_one(observe)
 
     def _at_client(
-        self, name: NodeId, order: PublisherLeaf, handle: Callable[[NodeId, Publication], None]
-    ) -> Callable[[NodeId, Publication], None]:
+        self, name: NodeId, order: PublisherLeaf, handle: Callable[[NodeId, Run], None]
+    ) -> Callable[[NodeId, Run], None]:
         incarnation, own = order.overlay.identity.incarnation, order.subscribing.own
 
-        def observed(peer: NodeId, copy: Publication) -> None:
+        def observe(peer: NodeId, run: Run) -> None:
+            (copy,) = publications(Publications((run,)))
             publisher, sequence = copy.event.publisher, copy.event.sequence
             before = {unique: each.last.get(publisher, 0) for unique, each in own.items()}
-            handle(peer, copy)
+            handle(peer, run)
             delivered = frozenset(
                 unique
                 for unique, each in own.items()
@@ -562,7 +584,7 @@ class Handlings:
             now = self._world.now
             self.all.append(Handling(now, name, incarnation, peer, copy, delivered, False, False))
 
-        return observed
+        return _one_by_one(observe)
 
     def of(self, node: NodeId) -> list[Handling]:
         """What one node handled."""
@@ -624,6 +646,6 @@ def publish_some(world: World, count: int = 1, client: NodeId = "p") -> None:
 def held_at(world: World, name: NodeId) -> dict[NodeId, list[int]]:
     """What a broker holds because a copy would not be legitimate: the sequences by peer."""
     return {
-        peer: [each.publication.event.sequence for each in waiting]
+        peer: [each.event.sequence for each in waiting]
         for peer, waiting in publisher_order(world, name).forwarding._blocked.items()
     }

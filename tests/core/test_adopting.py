@@ -30,12 +30,12 @@ from gapless.core.messages.publisher import (
     Acknowledged,
     Acknowledgement,
     Attached,
-    Publication,
     Publications,
 )
 from gapless.core.model import Event, Identity, OrderName, Topic
 from gapless.core.node import NodeConfig
 from gapless.core.orders.publisher.publishing import GENERATIONS_PER_INCARNATION as BLOCK
+from publications import Publication, publications
 
 TOPICS = {"t": Topic("t"), "fast": Topic("fast", OrderName.BEST_EFFORT)}
 
@@ -70,7 +70,7 @@ def sent(effects: list[Effect]) -> list[Publication]:
         publication
         for each in effects
         if isinstance(each, Send) and isinstance(each.message, Publications)
-        for publication in each.message.batch
+        for publication in publications(each.message)
     ]
 
 

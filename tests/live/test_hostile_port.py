@@ -15,12 +15,13 @@ import pytest
 
 import gapless
 from gapless.core.messages import Log, Message, Ping, Publications
-from gapless.core.messages.publisher import Body, LogEntry, Publication
+from gapless.core.messages.publisher import Body, LogEntry
 from gapless.core.model import Event, Identity
 from gapless.server.inquiry import status, who
 from gapless.wire.codec import FrameReader, WireMessage, encode
 from gapless.wire.control import VERSIONS, Goodbye, Hello, Refused, StatusQuery, Welcome
 from live.harness import BrokerProcess, LiveNetwork
+from publications import single
 
 CONNECTIONS = 100
 UNSENT_MEGABYTES = 8
@@ -251,9 +252,9 @@ def test_a_flood_of_questions(broker: BrokerProcess) -> None:
 def test_mutated_frames_on_sessions(broker: BrokerProcess) -> None:
     """Bytes of good messages with a few of them changed: understood or not, nobody is harmed."""
     rng = Random(2)
-    publication = Publication(Event("good", "evil", 1, {"n": -1}, b"x"), 1)
+    run = single(Event("good", "evil", 1, {"n": -1}, b"x"), 1)
     subscription = LogEntry(1, "evil", Body("evil", "good", "n = -5", ("evil",)))
-    messages: list[Message] = [Ping(), Publications((publication,)), Log((subscription,))]
+    messages: list[Message] = [Ping(), Publications((run,)), Log((subscription,))]
     for _ in range(100):
         with Raw(broker) as raw:
             raw.attach()
@@ -277,7 +278,7 @@ def test_attributes_too_deep_to_be_sent_on(broker: BrokerProcess) -> None:
             name = raw.attach()
             raw.say(Log((LogEntry(1, f"{name}/1", Body(name, "good", "n < 0", (name,))),)))
             event = Event("good", name, 1, {"n": -1, "deep": "here"})
-            body = encode([Publications((Publication(event, 1),))])[5:]
+            body = encode([Publications((single(event, 1),))])[5:]
             deep = body.replace(b"\xa4here", b"\x81\xa1n" * depth + b"\x01")
             raw.send(struct.pack(">IB", len(deep), VERSIONS[1]) + deep)
             raw.hear()

@@ -12,14 +12,14 @@ import pytest
 from gapless.core.events import MessageReceived
 from gapless.core.messages import Acknowledged, Message, Publications
 from gapless.core.messages.overlay import NodeState
-from gapless.core.messages.publisher import Publication
 from gapless.core.model import MILLISECOND, SECOND, Incarnation, Link, Micros, NodeId, link
 from gapless.core.orders.publisher.patience import Limits
-from gapless.core.orders.publisher.vectors import Vectors, nil
+from gapless.core.orders.publisher.vectors import Vectors
 from gapless.core.overlay.sessions import Timing
 from gapless.simulation import trace
 from gapless.simulation.trees import kary_tree, random_tree
 from gapless.simulation.world import World
+from publications import Publication, nil, publications
 from support import (
     BYPASSED,
     RECOVERED,
@@ -35,6 +35,7 @@ from support import (
     paths_from,
     publish_all,
     publisher_order,
+    runs_sent,
     start_network,
     subscribe_all,
     tree_of,
@@ -227,7 +228,7 @@ def test_d3_51_unconfirmed_messages_are_sent_again_in_order(forwarded: int, sile
     def tap(source: NodeId, target: NodeId, message: Message) -> None:
         nonlocal passed
         if isinstance(message, Publications) and (source, target) == ("b", "c"):
-            passed += len(message.batch)
+            passed += message.count
 
     world.network.tap = tap
     publish_all(world, "p", 20, every=2 * MILLISECOND)
@@ -332,7 +333,7 @@ def test_d3_54_messages_are_sent_again_only_when_a_failure_is_detected() -> None
 
     def look(_: object) -> None:
         if "b" in established(world, "a"):
-            unconfirmed[:] = [each.publication.event.sequence for each in custody.in_order()]
+            unconfirmed[:] = [each.event.sequence for each in custody.in_order()]
 
     look(None)
     world.hosts["a"].stepped = look
@@ -365,7 +366,7 @@ def test_d3_55_where_it_is_cheap_the_highest_number_of_each_source_is_kept() -> 
     for publisher in ("p", "q"):
         publish_all(world, publisher, 3)
     world.run_for(SECOND)
-    again = tuple(each for _, target, each in copies(sent) if target == "s")
+    again = runs_sent(sent, "s")
     assert len(again) == 6
     sent.sent.clear()
     for some in (again, again[:1], again[::-1]):
@@ -485,7 +486,7 @@ class Run:
             if is_operational and target in overlay.frontier.active:
                 self.skipped.append(f"{self.world.now}: {source} to {target} round {name}")
         incarnation = overlay.identity.incarnation
-        self.sent += [(source, target, incarnation, each) for each in message.batch]
+        self.sent += [(source, target, incarnation, each) for each in publications(message)]
 
 
 @cache

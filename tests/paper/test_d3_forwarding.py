@@ -28,6 +28,7 @@ from gapless.core.messages import (
 )
 from gapless.core.model import MILLISECOND, SECOND, Link, NodeId, link
 from gapless.core.orders.publisher.log import Entry
+from gapless.core.orders.publisher.vectors import vector_of
 from gapless.simulation import trace
 from gapless.simulation.network import Latency
 from gapless.simulation.trees import random_tree
@@ -50,6 +51,7 @@ from support import (
     paths_from,
     publish_all,
     publisher_order,
+    runs_sent,
     start_network,
     subscribe_all,
     tree_of,
@@ -387,7 +389,7 @@ def test_d3_23_a_duplicate_of_what_is_confirmed_is_confirmed_at_once() -> None:
     publish_all(world, "p", 3)
     world.run_for(SECOND)
     assert confirmed(world, "p") == [1, 2, 3]
-    again = tuple(each for source, target, each in copies(sent) if (source, target) == ("b", "c"))
+    again = runs_sent(sent, "c")
     sent.sent.clear()
     world.hosts["c"].receive(MessageReceived("b", Publications(again)))
     world.run_for(100 * MILLISECOND)
@@ -414,9 +416,9 @@ def test_d3_24_what_a_node_notes_of_a_message() -> None:
     forwarding = publisher_order(world, "b").forwarding
     held = list(forwarding.custody.in_order())
     assert [each.number for each in held] == list(range(1, 11)), "in the order of arrival"
-    assert [each.publication.event.publisher for each in held] == ["p", "q"] * 5
+    assert [each.event.publisher for each in held] == ["p", "q"] * 5
     assert [list(each.senders) for each in held] == [["a"], ["c"]] * 5
-    assert all(forwarding.vectors.is_duplicate(each.publication.vector) for each in held)
+    assert all(forwarding.vectors.is_duplicate(vector_of(each.header.path, each.numbers)) for each in held)
     world.network.heal_link("b", "s")
     assert_promises(world)
 

@@ -9,14 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.core.messages.publisher import Acknowledged, Log, Publication
-from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, NodeId
-from gapless.core.orders.publisher.vectors import Vector, Vectors, bypassed, nil
+from gapless.core.messages.publisher import Acknowledged, Header, Log
+from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, Event, NodeId
+from gapless.core.orders.publisher.outbox import Draft
+from gapless.core.orders.publisher.vectors import Step, Vector, Vectors, bypassed, vector_of
 from gapless.core.overlay.sessions import Timing
 from gapless.simulation.faults import Faults, Window
 from gapless.simulation.run import WARM_UP, Options, build
 from gapless.simulation.workload import Plan, Workload
 from gapless.simulation.world import World
+from publications import Publication, nil
 from support import (
     BYPASSED,
     RECOVERED,
@@ -233,10 +235,10 @@ def test_p0_66_vector_keeps_the_last_brokers(delta: int) -> None:
 
     Reference: 000, section VI and table I (P0-66)
     """
-    vector: Vector = ()
+    path: tuple[Step, ...] = ()
     for k in range(4 * delta + 5):
-        vector = Vectors(f"b{k}", 1, delta).extended(vector, k + 1, [])
-        assert vector == tuple((f"b{j}", 1, j + 1) for j in range(max(0, k - 3 * delta), k + 1))
+        path = Vectors(f"b{k}", 1, delta).onward(path, [])
+        assert path == tuple((f"b{j}", 1) for j in range(max(0, k - 3 * delta), k + 1))
 
 
 def test_p0_67_bypassed_brokers_have_empty_entries() -> None:
@@ -244,7 +246,10 @@ def test_p0_67_bypassed_brokers_have_empty_entries() -> None:
 
     Reference: 000, section VI, Fig. 6, lines 16-22 (P0-67)
     """
-    vector = Vectors("a", 1, 2).extended((("z", 1, 9),), 4, ["b", "c"])
+    path = Vectors("a", 1, 2).onward((("z", 1),), ["b", "c"])
+    draft = Draft(Header(1), Header(1, path=path))
+    draft.add(Event("t", "p", 1, {}), (9, 4))
+    vector = vector_of(path, draft.run().numbers[0])
     assert vector == (("z", 1, 9), ("a", 1, 4), nil("b"), nil("c"))
     assert (visited(vector), bypassed(vector)) == (["z", "a"], 2)
 

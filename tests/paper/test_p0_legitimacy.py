@@ -8,11 +8,12 @@ import pytest
 
 from gapless.core.messages.overlay import PartitionInfo
 from gapless.core.model import SECOND, BeyondDelta, NodeId
-from gapless.core.orders.publisher.vectors import bypassed, nil
+from gapless.core.orders.publisher.vectors import bypassed
 from gapless.simulation import trace
 from gapless.simulation.checkers import check
 from gapless.simulation.trees import random_tree
 from gapless.simulation.world import World
+from publications import nil
 from support import (
     BYPASSED,
     RECOVERED,

@@ -16,13 +16,13 @@ from gapless.core.messages.publisher import (
     Confirmed,
     Log,
     LogEntry,
-    Publication,
     Publications,
     Synced,
 )
 from gapless.core.model import MILLISECOND, SECOND, Event, NodeId, Partition
 from gapless.core.overlay.topology import Topology
 from gapless.simulation.world import World
+from publications import single
 from support import (
     BYPASSED,
     RECOVERED,
@@ -331,11 +331,11 @@ def test_p0_26_tags_travel_with_publications_and_confirmations(tags: tuple[Parti
     Reference: 000, section III (P0-26)
     """
     event = Event("t", "p", 1, {"x": 1})
-    publications = Publications((Publication(event, 1, entry="b5", home="b5", tags=tags),))
+    publications = Publications((single(event, 1, entry="b5", home="b5", tags=tags),))
     confirmed = Confirmed((Confirmation("s:1:1", tags, {"p": 3}, ("p",)),))
     assert round_trip(publications) == publications
     assert round_trip(confirmed) == confirmed
-    assert round_trip(publications).batch[0].tags == tags
+    assert round_trip(publications).runs[0].header.tags == tags
     assert round_trip(confirmed).confirmations[0].pending == tags
 
 

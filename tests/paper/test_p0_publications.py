@@ -13,7 +13,6 @@ from gapless.core.messages.publisher import (
     Acknowledged,
     Confirmed,
     Log,
-    Publication,
     Publications,
 )
 from gapless.core.model import MILLISECOND, SECOND, Event, Micros, NodeId, Partition
@@ -21,6 +20,7 @@ from gapless.simulation import trace
 from gapless.simulation.faults import Faults, Window
 from gapless.simulation.trees import random_tree
 from gapless.simulation.world import World
+from publications import single
 from support import (
     BYPASSED,
     RECOVERED,
@@ -401,7 +401,7 @@ def hand_over(
 ) -> None:
     """The client's broker sends it a publication of somebody whose broker was reached."""
     event = Event(TOPIC, publisher, sequence, {})
-    copy = Publication(event, 1, entry="z", home="z", epoch=9, tags=tags)
+    copy = single(event, 1, entry="z", home="z", epoch=9, tags=tags)
     world.hosts[client].receive(MessageReceived("a", Publications((copy,))))
     world.run_for(100 * MILLISECOND)
 
@@ -685,7 +685,7 @@ def test_p0_102_one_order_for_all_types() -> None:
             elif isinstance(message, Confirmed):
                 floor = max(floor, *(index[each.subscription] for each in message.confirmations))
             elif isinstance(message, Publications):
-                assert all(floor <= copy.epoch <= streamed for copy in message.batch)
+                assert all(floor <= run.header.epoch <= streamed for run in message.runs)
                 after_confirmations += bool(floor)
     assert after_confirmations > 500
     assert_promises(world)

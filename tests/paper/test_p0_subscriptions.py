@@ -455,7 +455,7 @@ def test_p0_38_the_island_gets_a_copy_from_beyond() -> None:
     assert aware == sorted(aware)
     assert 0 < sum(aware) < 50
     on_session = [
-        isinstance(each, Log) or each.batch[0].epoch >= told
+        isinstance(each, Log) or each.runs[0].header.epoch >= told
         for source, target, each in sent.of(Log, Publications)
         if (source, target) == ("x", "y")
     ]
@@ -511,7 +511,7 @@ def test_p0_40_publications_do_not_overtake_the_copy() -> None:
         if isinstance(message, Log):
             reached[source, target] = max(entry.index for entry in message.entries)
         else:
-            assert all(copy.epoch <= reached[source, target] for copy in message.batch)
+            assert all(run.header.epoch <= reached[source, target] for run in message.runs)
             checked += 1
     assert checked > 200
     assert reached["x", "y"] == 21

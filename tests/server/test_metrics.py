@@ -7,9 +7,10 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gapless.core.messages import Acknowledged, BestEffortEvents, Confirmed, Log, Ping, Publications
-from gapless.core.messages.publisher import Acknowledgement, Body, Confirmation, LogEntry, Publication
+from gapless.core.messages.publisher import Acknowledgement, Body, Confirmation, LogEntry
 from gapless.core.model import Event
 from gapless.server.metrics import AWAITED_MAX, Figures, Rates, Tally
+from publications import single
 
 EVENT = Event("t", "p", 1, {})
 
@@ -33,7 +34,7 @@ def test_a_tally_is_a_histogram() -> None:
 
 def test_events_and_confirmations_are_counted_a_message_at_a_time() -> None:
     figures = Figures()
-    publications = Publications((Publication(EVENT, 1),) * 3)
+    publications = Publications((single(EVENT, 1),) * 3)
     acks = Acknowledged((Acknowledgement("t", "p", 1, ((1, 3),)),))
     figures.received("c", [publications, Ping(), BestEffortEvents((EVENT,)), acks], is_client=True)
     figures.sent("b", [publications, acks, acks], is_client=False)

@@ -16,17 +16,17 @@ from typing import Any, TypeAlias
 import msgspec
 import pytest
 
-from gapless.core.messages.publisher import Acknowledgement, Confirmation, Publication
-from gapless.core.model import Micros, NodeId
+from gapless.core.messages.publisher import Acknowledgement, Confirmation, Header, Run
+from gapless.core.model import Event, Micros, NodeId
 from gapless.core.orders.publisher import forwarding
 from gapless.core.orders.publisher.broker import PublisherBroker
 from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream
-from gapless.core.orders.publisher.forwarding import Forwarding
+from gapless.core.orders.publisher.forwarding import Arrival, Forwarding
 from gapless.core.orders.publisher.log import Entry, PeerLog
 from gapless.core.orders.publisher.publishing import Publishing
 from gapless.core.orders.publisher.subscribing import Own, Subscribing
 from gapless.core.orders.publisher.subscriptions import Sides, Subscriptions
-from gapless.core.orders.publisher.vectors import Vector, Vectors
+from gapless.core.orders.publisher.vectors import Numbers, Vector, Vectors
 
 Original: TypeAlias = Callable[..., Any]
 """The method that a mutant replaces."""
@@ -133,13 +133,17 @@ def partitions_not_reported(
 
 
 @breaks(Subscribing, "_is_too_early")
-def deliver_before_live(original: Original, self: Subscribing, own: Own, publication: Publication) -> bool:
+def deliver_before_live(
+    original: Original, self: Subscribing, own: Own, header: Header, publisher: str
+) -> bool:
     """Rule 4: events are delivered before all sides have confirmed."""
-    return own.live and bool(original(self, own, publication))
+    return own.live and bool(original(self, own, header, publisher))
 
 
 @breaks(Subscribing, "_is_too_early")
-def flow_begins_unreached(original: Original, self: Subscribing, own: Own, publication: Publication) -> bool:
+def flow_begins_unreached(
+    original: Original, self: Subscribing, own: Own, header: Header, publisher: str
+) -> bool:
     """Rule 4: the flow of a publisher begins although its broker was not reached."""
     return not own.live
 
@@ -167,15 +171,14 @@ def numbers_of_the_better_copy(original: Original, first: Vector, better: Vector
     return better
 
 
-@breaks(Subscribing, "_is_due")
+@breaks(Subscribing, "_deliver")
 def no_duplicate_check_at_the_client(
-    original: Original, self: Subscribing, unique: str, own: Own, *arrival: Any
-) -> bool:
+    original: Original, self: Subscribing, own: Own, event: Event, *, best_effort: bool
+) -> None:
     """Rule 10: a new generation repeats what was delivered."""
     last, own.last = own.last, {}
-    due = bool(original(self, unique, own, *arrival))
-    own.last = last
-    return due
+    original(self, own, event, best_effort=best_effort)
+    own.last = last | own.last
 
 
 # -- matching and routing (rules 6 to 8) -------------------------------------------------------------------
@@ -187,20 +190,17 @@ def no_evidence(original: Original, self: PeerLog, subscription: str, epoch: int
     return True
 
 
-@breaks(Forwarding, "_take_over")
-def no_direction(
-    original: Original, self: Forwarding, peer: NodeId, stream: Stream, publication: Publication
-) -> None:
+@breaks(Forwarding, "receive")
+def no_direction(original: Original, self: Forwarding, peer: NodeId, run: Run) -> None:
     """Rule 7: events go back where they came from."""
     with pytest.MonkeyPatch.context() as patch:
-        if self._overlay.direction(peer) is not None:
-            patch.setattr(self._overlay, "direction", lambda _: "nowhere")
-        original(self, peer, stream, publication)
+        patch.setattr(self._overlay, "direction", lambda _: "nowhere")
+        original(self, peer, run)
 
 
-@breaks(Forwarding, "_take_over")
+@breaks(Forwarding, "enter")
 def client_in_the_direction_of_its_broker(
-    original: Original, self: Forwarding, peer: NodeId, stream: Stream, publication: Publication
+    original: Original, self: Forwarding, peer: NodeId, run: Run
 ) -> None:
     """Rule 7: what a client publishes elsewhere counts as coming from its own broker."""
     home = self._overlay.sessions.up[peer].identity.home
@@ -209,7 +209,7 @@ def client_in_the_direction_of_its_broker(
             towards = self._overlay.direction(home)
             patch.setattr(self._overlay, "direction", lambda _: towards)
             patch.setattr(self, "_peers", {**self._peers, peer: _Omniscient()})
-        original(self, peer, stream, publication)
+        original(self, peer, run)
 
 
 class _Omniscient(PeerLog):
@@ -221,11 +221,11 @@ class _Omniscient(PeerLog):
 
 @breaks(Forwarding, "_take_over")
 def confirm_on_take_over(
-    original: Original, self: Forwarding, peer: NodeId, stream: Stream, publication: Publication
+    original: Original, self: Forwarding, arrival: Arrival, event: Event, numbers: Numbers
 ) -> None:
     """Rule 7: the sender may forget an event before its targets have it."""
-    original(self, peer, stream, publication)
-    self._outbox.acknowledge(peer, publication)
+    original(self, arrival, event, numbers)
+    arrival.done.append(event.sequence)
 
 
 @breaks(Forwarding, "resend")
@@ -243,7 +243,7 @@ def no_resend_to_a_nearer_node(original: Original, self: Forwarding) -> None:
     for held in self.custody.in_order():
         for hop, targets in kept[id(held)].items():
             if hop is not None:
-                held.waiting.setdefault(hop, {}).update(targets)
+                held.waiting = {**held.waiting, hop: {**held.waiting.get(hop, {}), **targets}}
 
 
 @breaks(Custody, "in_order")
@@ -258,11 +258,12 @@ def match_again_on_resend(original: Original, self: Forwarding) -> None:
     for held in self.custody.in_order():
         directions = {self._overlay.direction(sender) for sender in held.senders}
         waiting = {target for targets in held.waiting.values() for target in targets}
-        for subscription in self._log.matching(held.publication.event):
+        for subscription in self._log.matching(held.event):
             entry = self._log[subscription]
             if entry.target not in waiting and not directions.intersection(entry.body.path[-1:]):
-                held.waiting.setdefault(None, {})[entry.target] = entry.body.path
-        held.publication = msgspec.structs.replace(held.publication, epoch=self._log.length)
+                more = {**held.waiting.get(None, {}), entry.target: entry.body.path}
+                held.waiting = {**held.waiting, None: more}
+        held.header = msgspec.structs.replace(held.header, epoch=self._log.length)
     original(self)
 
 
@@ -270,7 +271,7 @@ def match_again_on_resend(original: Original, self: Forwarding) -> None:
 
 
 @breaks(Vectors, "is_legitimate")
-def no_legitimacy(original: Original, self: Vectors, vector: Vector) -> bool:
+def no_legitimacy(original: Original, self: Vectors, path: object) -> bool:
     """Rule 9: copies go on, unmarked, whatever they have bypassed."""
     return True
 
@@ -335,7 +336,7 @@ def old_generations_are_confirmed(
         return Stream(generation, entered=sys.maxsize, held=_AllConfirmed())
     if stream is not None and stream.generation < generation:
         for held in stream.held.values():
-            held.senders.clear()
+            held.senders = ()
     found: Stream | None = original(self, peer, source, generation)
     return found
 
@@ -356,8 +357,8 @@ class _AllConfirmed(dict[int, Held]):
 @breaks(PublisherBroker, "_maybe_admit")
 def admit_at_once(original: Original, self: PublisherBroker, leaf: NodeId) -> None:
     """Rule 11: a broker takes events before it knows the subscriptions."""
-    for publication in self._waiting.pop(leaf):
-        self.forwarding.enter(leaf, publication)
+    for run in self._waiting.pop(leaf):
+        self.forwarding.enter(leaf, run)
 
 
 @breaks(PublisherBroker, "_maybe_admit")

@@ -224,7 +224,7 @@ def _copies(world: World, clients: dict[NodeId, NodeId], *, events: int) -> dict
     assert len(_delivered(world)) == events * len(subscribers)
     copies: Counter[tuple[NodeId, NodeId]] = Counter()
     for source, target, message in sent.of(Publications):
-        copies[source, target] += len(message.batch)
+        copies[source, target] += message.count
     return dict(copies)
 
 

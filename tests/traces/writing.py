@@ -22,11 +22,12 @@ from gapless.core.messages import (
     Publications,
     Superseded,
 )
-from gapless.core.messages.publisher import Confirmation, LogEntry, Publication
+from gapless.core.messages.publisher import Confirmation, LogEntry
 from gapless.core.model import Event, Link, Partition
 from gapless.core.orders.publisher.publishing import GENERATIONS_PER_INCARNATION
 from gapless.core.overlay.overlay import Overlay
 from gapless.simulation.host import SimulatedHost
+from publications import Publication, publications
 
 STATE_COLUMNS: tuple[str, ...] = (
     "node",
@@ -85,8 +86,8 @@ def message(sent: Message) -> str:
             return f"{name} {', '.join(map(_entry, entries))}"
         case Confirmed(confirmations=confirmations):
             return f"{name} {', '.join(map(_confirmation, confirmations))}"
-        case Publications(batch=batch):
-            return f"{name} {', '.join(map(_publication, batch))}"
+        case Publications():
+            return f"{name} {', '.join(map(_publication, publications(sent)))}"
         case Acknowledged(acknowledgements=acknowledgements):
             told = [f"{ack.publisher}#{_ranges(ack.ranges)}" for ack in acknowledgements]
             return f"{name} {', '.join(told)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 from hypothesis import strategies as st
@@ -36,6 +36,8 @@ def of_type(hint: Any) -> SearchStrategy[Any]:
         return VALUES
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return of_class(hint)
+    if get_origin(hint) is Annotated:  # the only annotation there is: not empty
+        return of_type(get_args(hint)[0]).filter(len)
     origin, inner = getattr(hint, "__origin__", None), get_args(hint)
     if origin is dict:
         keys, values = map(of_type, inner)

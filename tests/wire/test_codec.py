@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gapless.core.attributes import NESTING_MAX
 from gapless.core.messages import BestEffortEvents, Log, Ping, Publications
-from gapless.core.messages.publisher import Body, LogEntry, Publication
+from gapless.core.messages.publisher import Body, Header, LogEntry, Run
 from gapless.core.model import Event
 from gapless.wire.codec import (
     FRAME_FULL,
@@ -27,6 +27,7 @@ from gapless.wire.codec import (
     encode,
 )
 from gapless.wire.control import VERSIONS, Goodbye, Who, common_version
+from publications import single, singles
 from wire.messages import CLASSES, MESSAGES, of_class
 
 HEADER = struct.Struct(">IB")
@@ -98,16 +99,22 @@ def test_what_is_left_can_be_taken_out() -> None:
 # -- large batches --------------------------------------------------------------------------------------
 
 
-def publication(sequence: int, size: int) -> Publication:
-    return Publication(Event("t", "p", sequence, {"n": sequence}, b"x" * size), 1)
+def run_of(count: int, size: int) -> Run:
+    events = tuple(Event("t", "p", n, {"n": n}, b"x" * size) for n in range(count))
+    return Run(Header(1, path=(("a", 1), ("b", 1))), events, tuple((n, n + 1) for n in range(count)))
 
 
-def test_a_large_batch_is_parted_in_order() -> None:
-    batch = tuple(publication(sequence, 1000) for sequence in range(3000))
-    data = encode([Publications(batch), Goodbye("end")])
+def singles_of(messages: list[WireMessage]) -> list[Run]:
+    return [each for part in messages for run in part.runs for each in singles(run)]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("runs", [[3000], [1] * 3000, [1, 2000, 30, 969]])
+def test_a_large_batch_is_parted_in_order(runs: list[int]) -> None:
+    message = Publications(tuple(run_of(count, 1000) for count in runs))
+    data = encode([message, Goodbye("end")])
     *parts, last = FrameReader().feed(data)
     assert len(parts) > 5
-    assert tuple(each for part in parts for each in part.batch) == batch  # type: ignore[union-attr]
+    assert singles_of(parts) == singles_of([message])
     assert last == Goodbye("end")
     assert max(lengths(data)) <= FRAME_FULL + 1000
 
@@ -129,14 +136,14 @@ def test_many_messages_are_spread_over_frames() -> None:
 
 
 def test_one_event_may_be_larger_than_a_full_frame() -> None:
-    message = Publications((publication(1, FRAME_FULL * 2), publication(2, 10)))
+    message = Publications((run_of(2, FRAME_FULL * 2),))
     first, second = FrameReader().feed(encode([message]))
-    assert first.batch + second.batch == message.batch  # type: ignore[union-attr]
+    assert singles_of([first, second]) == singles_of([message])
 
 
 @pytest.mark.parametrize(
     "message",
-    [Goodbye("x" * FRAME_MAX), Publications((publication(1, FRAME_MAX),))],
+    [Goodbye("x" * FRAME_MAX), Publications((run_of(1, FRAME_MAX),))],
     ids=["message", "event"],
 )
 def test_what_fits_into_no_frame_is_refused_by_the_sender(message: WireMessage) -> None:
@@ -273,9 +280,18 @@ def nested(levels: int, inner: Any = 1) -> Any:
     return inner
 
 
-@pytest.mark.parametrize(
-    "wrap", [lambda e: Publications((Publication(e, 1),)), lambda e: BestEffortEvents((e,))]
-)
+def test_a_run_of_several_publishers() -> None:
+    events = (Event("t", "p", 1, {}), Event("t", "q", 2, {}))
+    with pytest.raises(FrameError, match="several publishers"):
+        check_events([Publications((Run(Header(1), events, ((), ())),))])
+
+
+def test_a_run_of_nothing_is_no_run() -> None:
+    with pytest.raises(FrameError, match="length"):
+        FrameReader().feed(encode([Publications((Run(Header(1), (), ()),))]))
+
+
+@pytest.mark.parametrize("wrap", [lambda e: Publications((single(e, 1),)), lambda e: BestEffortEvents((e,))])
 def test_events_that_a_client_cannot_mean(wrap: Callable[[Event], WireMessage]) -> None:
     def check(attributes: dict[str, Any]) -> None:
         check_events([Ping(), wrap(Event("t", "p", 1, attributes))])

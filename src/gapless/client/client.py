@@ -190,6 +190,8 @@ class Client:
         self._error = self._error or error
         self._window.fail(error)
         self._on_topics_changed()
+        for publisher in self._publishers.values():
+            publisher.fail(error)
         for stream in self._streams.values():
             stream.fail(error)
         for subscription in self._subscriptions.values():
@@ -376,13 +378,14 @@ class Client:
             self._driver.resume()
 
     def _perform(self, effect: Effect) -> None:
+        if type(effect) is Deliver:  # by far the most
+            subscription = self._subscriptions.get(effect.subscription)
+            if subscription is not None:
+                subscription.on_deliver(effect)
+                if subscription.is_full and self._driver is not None:
+                    self._driver.pause()
+            return
         match effect:
-            case Deliver(subscription=name):
-                subscription = self._subscriptions.get(name)
-                if subscription is not None:
-                    subscription.on_deliver(effect)
-                    if subscription.is_full and self._driver is not None:
-                        self._driver.pause()
             case Receipt(topic=topic, publisher=name, sequence=sequence):
                 stream = self._streams[topic, name]
                 stream.on_confirmed(sequence)

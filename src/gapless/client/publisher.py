@@ -7,6 +7,8 @@ from collections.abc import Callable, Generator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
+
 from gapless.client.errors import NotConnectedError, PublishError, TopicError
 from gapless.client.stream import Stream
 from gapless.client.window import Window
@@ -23,16 +25,12 @@ YIELD_EVERY = 256
 """So many events may be published without anybody else having a turn."""
 
 
-class Receipt:
+class Receipt(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One published event: ``await`` it to know that the network has it and will not lose it."""
 
-    __slots__ = ("_client", "_stream", "sequence")
-
-    def __init__(self, client: Client, stream: Stream, sequence: int) -> None:
-        self._client = client
-        self._stream = stream
-        self.sequence = sequence
-        """The number of the event among its publisher's events of the topic."""
+    sequence: int
+    """The number of the event among its publisher's events of the topic."""
+    _stream: Stream
 
     @property
     def confirmed(self) -> bool:
@@ -41,7 +39,6 @@ class Receipt:
 
     def __await__(self) -> Generator[Any, None, Receipt]:
         if not self.confirmed:
-            self._client.check_usable()
             yield from self._stream.wait_confirmed(self.sequence).__await__()
         return self
 
@@ -93,10 +90,11 @@ class Publisher:
         if problem is not None:
             raise PublishError(f"{self.topic}: {problem}")
         request = PublishRequested(self.topic, self.name, _copied(attributes), bytes(payload))
-        if not self._window.has_room or self.stream.published % YIELD_EVERY == 0:
+        stream = self.stream
+        if not self._window.has_room or stream.published % YIELD_EVERY == 0:
             await self._turn()
         self._client.request(request)
-        return Receipt(self._client, self.stream, self.stream.add(len(request.payload)))
+        return Receipt(stream.add(len(request.payload)), stream)
 
     async def _turn(self) -> None:
         """Let others have a turn, and wait for room."""
@@ -105,16 +103,15 @@ class Publisher:
         self._check_open()
 
     def _check_open(self) -> None:
-        self._client.check_usable()
         if self._error is not None:
             raise self._error
         if not self._is_open:
+            self._client.check_usable()
             raise NotConnectedError(f"the publisher {self.name} is not open; use it in `async with`")
 
     async def flush(self) -> None:
         """Wait until everything that was published is confirmed."""
         if self.published > self.confirmed:
-            self._client.check_usable()
             await self.stream.wait_confirmed(self.published)
 
     async def close(self) -> None:
@@ -132,6 +129,10 @@ class Publisher:
         self._check = Schema.parse(declared.schema).check if declared.schema else check_attributes
         self.stream = stream
 
+    def fail(self, error: Exception) -> None:
+        """The client has ended."""
+        self._error = error
+
     def on_topic(self, declared: Topic | None) -> None:
         """This is declared under the topic's name now."""
         if declared != self._declared:
@@ -139,6 +140,8 @@ class Publisher:
 
 
 def _check_payload(payload: object) -> str | None:
+    if type(payload) is bytes and len(payload) <= EVENT_MAX:
+        return None
     if not isinstance(payload, bytes | bytearray | memoryview):
         return f"a payload is bytes, not of type {type(payload).__name__}"
     if memoryview(payload).nbytes > EVENT_MAX:
@@ -148,4 +151,6 @@ def _check_payload(payload: object) -> str | None:
 
 def _copied(struct: Mapping[str, Any]) -> dict[str, Any]:
     """The application may change its dict as soon as ``publish`` has returned, and what is nested in it."""
+    if dict not in map(type, struct.values()):
+        return dict(struct)
     return {name: _copied(value) if type(value) is dict else value for name, value in struct.items()}

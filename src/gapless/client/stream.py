@@ -20,12 +20,13 @@ EVENT_SIZE = 64
 class Stream:
     """How far a stream is published, and how far it is confirmed."""
 
-    __slots__ = ("_sizes", "_waiting", "_window", "confirmed", "published")
+    __slots__ = ("_error", "_sizes", "_waiting", "_window", "confirmed", "published")
 
     def __init__(self, window: Window, confirmed: int = 0, retained: Iterable[int] = ()) -> None:
         """Begin, or go on after the confirmed events with payloads of these sizes, which are under way."""
         self.published = self.confirmed = confirmed
         self._window = window
+        self._error: Exception | None = None
         self._sizes: deque[int] = deque()  # of the events that are not confirmed
         self._waiting: dict[asyncio.Future[None], int] = {}
         for size in retained:
@@ -54,6 +55,8 @@ class Stream:
         """Wait until the events up to this one are confirmed."""
         if sequence <= self.confirmed:
             return
+        if self._error is not None:
+            raise self._error
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[waiter] = sequence
         try:
@@ -63,6 +66,7 @@ class Stream:
 
     def fail(self, error: Exception) -> None:
         """Nothing more will be confirmed."""
+        self._error = error
         for waiter in self._waiting:
             if not waiter.done():
                 waiter.set_exception(error)

@@ -58,13 +58,13 @@ class Founded(msgspec.Struct, frozen=True, tag=True):
     alone: bool = True
 
 
-class EventRetained(msgspec.Struct, frozen=True, tag=True):
+class EventRetained(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Record of a client: an event that it has published and that is not confirmed."""
 
     event: Event
 
 
-class EventsConfirmed(msgspec.Struct, frozen=True, tag=True):
+class EventsConfirmed(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Record of a client: the publisher's events of the topic up to this one are confirmed."""
 
     topic: str
@@ -100,7 +100,7 @@ Record: TypeAlias = (
 """All that survives a crash of a node."""
 
 
-class Persist(msgspec.Struct, frozen=True):
+class Persist(msgspec.Struct, frozen=True, gc=False):
     """Make the record durable, before any other effect of the batch."""
 
     record: Record
@@ -134,7 +134,7 @@ class Send(msgspec.Struct, frozen=True):
     low: bool = False
 
 
-class Deliver(msgspec.Struct, frozen=True):
+class Deliver(msgspec.Struct, frozen=True, gc=False):
     """Give the event to the application's subscription."""
 
     subscription: SubscriptionId

@@ -46,7 +46,7 @@ class MessageReceived(msgspec.Struct, frozen=True):
     message: Message
 
 
-class PublishRequested(msgspec.Struct, frozen=True):
+class PublishRequested(msgspec.Struct, frozen=True, gc=False):
     """The application publishes; only clients get this."""
 
     topic: str

@@ -75,13 +75,17 @@ class Leaf(Node[LeafOrder]):
 
     # -- requests ----------------------------------------------------------------------------------------
 
+    def _on_input(self, each: Input, now: Micros) -> None:
+        if type(each) is PublishRequested:  # by far the most
+            order = self._order(each.topic)
+            self._publishers[each.publisher] = None
+            order.publish(each.topic, each.publisher, each.attributes, each.payload, now)
+            order.touched = True
+        else:
+            super()._on_input(each, now)
+
     def _on_request(self, request: Input, now: Micros) -> None:
         match request:
-            case PublishRequested(topic=topic, publisher=publisher):
-                order = self._order(topic)
-                self._publishers[publisher] = None
-                order.publish(topic, publisher, request.attributes, request.payload, now)
-                order.touched = True
             case SubscribeRequested():
                 self._subscribe(request, now)
             case UnsubscribeRequested(subscription=subscription):

@@ -89,7 +89,7 @@ class Declaration(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-class Event(msgspec.Struct, frozen=True, array_like=True):
+class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What is published; its identity is (topic, publisher, sequence)."""
 
     topic: str

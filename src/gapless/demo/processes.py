@@ -25,6 +25,13 @@ class BrokerProcess:
         self._command += ["--join", join] if join else []
         self._process: asyncio.subprocess.Process | None = None
 
+    @property
+    def pid(self) -> int:
+        """The process of the operating system."""
+        if self._process is None:
+            raise RuntimeError(f"{self.name} does not run")
+        return self._process.pid
+
     async def start(self) -> None:
         """Start it, and wait until it is a member of its network."""
         with self._log.open("a") as log:

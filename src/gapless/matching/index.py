@@ -13,6 +13,8 @@ from gapless.matching.reading import Attributes
 from gapless.matching.selectivity import Selectivity
 from gapless.selectors import Selector
 
+FEW_MAX = 12
+"""So many subscriptions are asked one by one: that is quicker than to look them up."""
 SHARED_MAX = 1 << 14
 """So many predicates are remembered to be shared."""
 
@@ -20,10 +22,13 @@ SHARED_MAX = 1 << 14
 class MatchIndex(Generic[K]):
     """Subscriptions, each a key and a selector; ``match`` is exactly ``selector.matches`` of each of them.
 
-    Selectors are not kept, only what the index makes of them.
+    Selectors are not kept, only what the index makes of them; but for the first few, as long as there are no
+    more.
     """
 
-    __slots__ = ("_attributes", "_clauses", "_count", "_root", "_selectivity", "_shared", "_subscriptions")
+    __slots__ = (
+        "_attributes", "_clauses", "_count", "_few", "_root", "_selectivity", "_shared", "_subscriptions",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self._subscriptions: dict[K, tuple[int, *tuple[Clause[K], ...]]] = {}
@@ -32,6 +37,7 @@ class MatchIndex(Generic[K]):
         self._attributes = Attributes()
         self._selectivity = Selectivity()
         self._shared: dict[Predicate, Predicate] = {}
+        self._few: dict[K, Selector] | None = {}  # None: there were more
         self._count = 0
 
     def __len__(self) -> int:
@@ -48,16 +54,26 @@ class MatchIndex(Generic[K]):
         place = self._counted()
         clauses = [self._join(place, key, conjunction) for conjunction in alternatives]
         self._subscriptions[key] = (place, *clauses)
+        if self._few is not None:
+            self._few[key] = selector
+            if len(self._few) > FEW_MAX:
+                self._few = None
 
     def remove(self, key: K) -> None:
         """Remove a subscription."""
         place, *clauses = self._subscriptions.pop(key)
+        if self._few is not None:
+            del self._few[key]
+        elif not self._subscriptions:
+            self._few = {}
         for clause in clauses:
             if not clause.leave(place):
                 self._drop(clause)
 
     def match(self, attributes: Mapping[str, object]) -> list[K]:
         """The keys of all subscriptions that the event matches, in the order of addition."""
+        if self._few is not None:
+            return [key for key, selector in self._few.items() if selector.matches(attributes)]
         found: list[Clause[K]] = []
         self._root.match(self._attributes.read(attributes), found)
         if not found:

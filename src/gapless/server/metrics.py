@@ -86,7 +86,7 @@ class Figures:
         for message in messages:
             kind = type(message)
             if kind is Publications:
-                self.events_in += len(message.batch)  # type: ignore[union-attr]
+                self.events_in += message.count  # type: ignore[union-attr]
             elif kind is Acknowledged:
                 self.acknowledgements_in += len(message.acknowledgements)  # type: ignore[union-attr]
             elif kind is BestEffortEvents:
@@ -101,10 +101,10 @@ class Figures:
         for message in messages:
             kind = type(message)
             if kind is Publications or kind is BestEffortEvents:
-                events = message.batch if isinstance(message, Publications) else message.events  # type: ignore[union-attr]
-                self.events_out += len(events)
+                count = message.count if isinstance(message, Publications) else len(message.events)  # type: ignore[union-attr]
+                self.events_out += count
                 if is_client:
-                    self.deliveries += len(events)
+                    self.deliveries += count
             elif kind is Acknowledged:
                 self.acknowledgements_out += len(message.acknowledgements)  # type: ignore[union-attr]
             elif is_client and isinstance(message, Confirmed):

@@ -128,7 +128,7 @@ class Reading:
         for source, stream in self._publisher_order.forwarding.custody.streams.items():
             head = next(iter(stream.held.values()), None)
             if head is not None:
-                age = max(0.0, (now - head.publication.event.published_at) / 1e6)
+                age = max(0.0, (now - head.event.published_at) / 1e6)
                 found.append((age, source, len(stream.held), head))
         return sorted(found, key=lambda each: -each[0])
 
@@ -251,7 +251,7 @@ def _stalled(age: float, source: Source, behind: int, head: Held) -> dict[str, A
     return {
         "topic": source[0],
         "publisher": source[1],
-        "sequence": head.publication.event.sequence,
+        "sequence": head.event.sequence,
         "seconds": round(age, 3),
         "behind": behind,
         "waits_for": list(dict.fromkeys(target for targets in head.waiting.values() for target in targets)),

@@ -21,7 +21,7 @@ import msgspec
 
 from gapless.core.attributes import NESTING_MAX
 from gapless.core.messages import BestEffortEvents, Message
-from gapless.core.messages.publisher import Acknowledged, Confirmed, Log, Publications
+from gapless.core.messages.publisher import Acknowledged, Confirmed, Log, Publications, Run
 from gapless.wire.control import VERSIONS, Control
 
 WireMessage: TypeAlias = Control | Message
@@ -78,12 +78,14 @@ def _bodies(message: WireMessage) -> Iterator[bytes]:
     """The message, in as many parts as its size needs.
 
     A batch, which is the first field of its message, can be parted, in order; what other fields say holds for
-    the whole of it, so the last part says it.
+    the whole of it, so the last part says it. So can a run, of which both parts have the header.
     """
     body = _ENCODER.encode(message)
     if len(body) > FRAME_FULL and isinstance(message, _SPLITTABLE):
         name = message.__struct_fields__[0]
         items = getattr(message, name)
+        if len(items) == 1 and isinstance(message, Publications):
+            items = _halves(items[0])
         if len(items) > 1:
             middle = len(items) // 2
             yield from _bodies(type(message)(items[:middle]))
@@ -94,6 +96,16 @@ def _bodies(message: WireMessage) -> Iterator[bytes]:
     yield body
 
 
+def _halves(run: Run) -> tuple[Run, ...]:
+    middle = len(run.events) // 2
+    if not middle:
+        return (run,)
+    return (
+        Run(run.header, run.events[:middle], run.numbers[:middle]),
+        Run(run.header, run.events[middle:], run.numbers[middle:]),
+    )
+
+
 def check_events(messages: Iterable[WireMessage]) -> None:
     """Refuse events with attributes that are nested deeper than a client can mean, or not named by text.
 
@@ -102,11 +114,19 @@ def check_events(messages: Iterable[WireMessage]) -> None:
     """
     for message in messages:
         if type(message) is Publications:
-            for publication in message.batch:
-                _check_attributes(publication.event.attributes)
+            for run in message.runs:
+                _check_run(run)
         elif type(message) is BestEffortEvents:
             for event in message.events:
                 _check_attributes(event.attributes)
+
+
+def _check_run(run: Run) -> None:
+    first = run.events[0]
+    for event in run.events:
+        if event.publisher != first.publisher or event.topic != first.topic:
+            raise FrameError("a run has events of several publishers")
+        _check_attributes(event.attributes)
 
 
 def _check_attributes(attributes: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ message             from → to                meaning
 ``Confirmed``       towards the client       all behind me know these subscriptions, but for ``pending``
 ``Attached``        client → its home        my events come on this session from now on
 ``Detached``        client → old home        they come on another one
-``Publications``    away from the publisher  events, each with what its sender knew
+``Publications``    away from the publisher  runs of events, each with what its sender knew
 ``Acknowledged``    back to the publisher    all targets behind me have these
 ``Superseded``      back to the publisher    I know a newer generation: forget the older ones
 ==================  =======================  =============================================================
@@ -17,12 +17,11 @@ message             from → to                meaning
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
-from gapless.core.model import Event, NodeId, Partition, Path, SubscriptionId
-
-Step = tuple[NodeId, int, int]
-"""A broker of a path, its incarnation and its number for a publication; incarnation 0: bypassed."""
+from gapless.core.model import Event, Incarnation, NodeId, Partition, Path, SubscriptionId
 
 
 class Body(msgspec.Struct, frozen=True, array_like=True):
@@ -94,33 +93,46 @@ class Detached(msgspec.Struct, frozen=True, array_like=True, tag="detached"):
     """This session is the client's home session no longer."""
 
 
-class Publication(msgspec.Struct, frozen=True, array_like=True):
-    """An event on its way, with what its sender knew when it first handled it."""
+class Header(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What the events of a run have in common: whence they come, and what their sender knew of them."""
 
-    event: Event
     generation: int
     entry: NodeId = ""
-    """The broker that took it from its publisher; empty on the way there."""
+    """The broker that took them from their publisher; empty on the way there."""
     home: NodeId = ""
-    """The broker of the publisher's client, which is its entry unless that failed."""
+    """The broker of the publisher's client, which is their entry unless that failed."""
     epoch: int = 0
-    """How long the sender's log was then."""
+    """How long the sender's log was when it first handled them."""
     excluded: tuple[SubscriptionId, ...] = ()
     """Subscriptions that some node on the way did not know: never delivered for them."""
-    vector: tuple[Step, ...] = ()
-    """The last 3δ+1 brokers of the path with their numbers."""
+    path: tuple[tuple[NodeId, Incarnation], ...] = ()
+    """The last 3δ+1 brokers that they came through; incarnation 0: bypassed."""
     tags: tuple[Partition, ...] = ()
-    """Partitions that it came out of: not for subscriptions that were confirmed without them."""
+    """Partitions that they came out of: not for subscriptions that were confirmed without them."""
     relaxed: bool = False
-    """The topic lets it go on beyond δ failures, marked."""
+    """The topic lets them go on beyond δ failures, marked."""
     best_effort: bool = False
-    """It has gone on beyond δ failures."""
+    """They have gone on beyond δ failures."""
+
+
+class Run(msgspec.Struct, frozen=True, array_like=True):
+    """Events of one publisher on their way together, in ascending order."""
+
+    header: Header
+    events: Annotated[tuple[Event, ...], msgspec.Meta(min_length=1)]
+    numbers: tuple[tuple[int, ...], ...]
+    """For each event the numbers that the brokers of the path gave it: with the path, its vector."""
 
 
 class Publications(msgspec.Struct, frozen=True, array_like=True, tag="pubs"):
-    """A batch of publications, in the order in which the sender first handled them."""
+    """Runs, in the order in which the sender first handled them."""
 
-    batch: tuple[Publication, ...]
+    runs: tuple[Run, ...]
+
+    @property
+    def count(self) -> int:
+        """How many events there are in all."""
+        return sum(len(run.events) for run in self.runs)
 
 
 class Acknowledgement(msgspec.Struct, frozen=True, array_like=True):

@@ -13,8 +13,8 @@ from gapless.core.messages.publisher import (
     Detached,
     Log,
     LogReceived,
-    Publication,
     Publications,
+    Run,
     Superseded,
     Synced,
 )
@@ -54,7 +54,7 @@ class PublisherBroker(BrokerOrder):
         self.forwarding = Forwarding(overlay, self.log, self.peers, self._outbox)
         self.subscriptions = Subscriptions(overlay, self.log, self.peers, self.forwarding, out)
         self._attached: dict[NodeId, Attached] = {}
-        self._waiting: dict[NodeId, list[Publication]] = {}
+        self._waiting: dict[NodeId, list[Run]] = {}
         """Events of clients that are not admitted yet."""
         self._refused: dict[NodeId, None] = {}
         """Those of them of whom too much came: nothing was taken."""
@@ -106,8 +106,8 @@ class PublisherBroker(BrokerOrder):
     def message(self, peer: NodeId, message: PublisherMessage, now: Micros) -> None:
         """Handle one message of publisher order."""
         match message:
-            case Publications(batch=batch):
-                self._on_publications(peer, batch)
+            case Publications(runs=runs):
+                self._on_publications(peer, runs)
             case Acknowledged(acknowledgements=acknowledgements):
                 for each in acknowledgements:
                     self.forwarding.acknowledged(peer, each)
@@ -127,24 +127,25 @@ class PublisherBroker(BrokerOrder):
             case Superseded(topic=topic, publisher=publisher, generation=generation):
                 self.forwarding.supersede((topic, publisher), generation)
 
-    def _on_publications(self, peer: NodeId, batch: Sequence[Publication]) -> None:
+    def _on_publications(self, peer: NodeId, runs: Sequence[Run]) -> None:
         if not self.overlay.sessions.up[peer].identity.is_leaf:
-            for publication in batch:
-                self.forwarding.receive(peer, publication)
+            for run in runs:
+                self.forwarding.receive(peer, run)
             return
         if peer in self._waiting:
             self._maybe_admit(peer)
         if peer in self._waiting:
-            self._wait(peer, batch)
+            self._wait(peer, runs)
         else:
-            for publication in batch:
-                self.forwarding.enter(peer, publication)
+            for run in runs:
+                self.forwarding.enter(peer, run)
 
-    def _wait(self, leaf: NodeId, batch: Sequence[Publication]) -> None:
+    def _wait(self, leaf: NodeId, runs: Sequence[Run]) -> None:
         """Keep them until the client is admitted, but not without bound: the client has them too."""
         waiting = self._waiting[leaf]
-        if leaf not in self._refused and len(waiting) + len(batch) <= self._patience.limits.waiting:
-            waiting += batch
+        count = sum(len(run.events) for run in (*waiting, *runs))
+        if leaf not in self._refused and count <= self._patience.limits.waiting:
+            waiting += runs
         else:
             waiting.clear()
             self._refused[leaf] = None
@@ -162,8 +163,8 @@ class PublisherBroker(BrokerOrder):
         if leaf in self._refused:
             self.overlay.dismiss(leaf, "more had come than could wait: attach anew")
         else:
-            for publication in self._waiting.pop(leaf):
-                self.forwarding.enter(leaf, publication)
+            for run in self._waiting.pop(leaf):
+                self.forwarding.enter(leaf, run)
 
     def flush(self, now: Micros) -> None:
         """Logs before publications, publications before what speaks of them."""

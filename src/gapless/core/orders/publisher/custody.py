@@ -13,17 +13,25 @@ vanishes as a whole; a part of it left behind would come as a stream with holes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
-from gapless.core.messages.publisher import Publication
+import msgspec
+
+from gapless.core.messages.publisher import Header
 from gapless.core.model import Event, NodeId, Path
+from gapless.core.orders.publisher.vectors import Numbers
 
 Source = tuple[str, str]
 """A stream of events: topic and publisher."""
 
-Targets = dict[NodeId, Path]
+Targets: TypeAlias = Mapping[NodeId, Path]
 """Targets and the paths that lead to them."""
+
+Waiting: TypeAlias = Mapping[NodeId | None, Targets]
+"""Targets by the peer that was asked to reach them; ``None``: there is nobody to ask now. It is replaced,
+never changed: publications that go the same way share it."""
 
 
 def source_of(event: Event) -> Source:
@@ -31,17 +39,18 @@ def source_of(event: Event) -> Source:
     return event.topic, event.publisher
 
 
-@dataclass(slots=True)
-class Held:
+class Held(msgspec.Struct, gc=False):
     """A publication in custody."""
 
-    publication: Publication
-    """As it came, but with what was decided here: epoch, exclusions, tags."""
+    header: Header
+    """As it came, but with what was decided here: epoch, exclusions, tags; shared with others of its run."""
+    event: Event
+    numbers: Numbers
+    """With the path of the header: the vector that it came with."""
     number: int
     """The place in the order in which this broker took publications over."""
-    senders: dict[NodeId, None]
-    waiting: dict[NodeId | None, Targets]
-    """Targets by the peer that was asked to reach them; ``None``: there is nobody to ask now."""
+    senders: tuple[NodeId, ...]
+    waiting: Waiting
 
 
 @dataclass(slots=True)
@@ -68,6 +77,13 @@ class Custody:
         held = [each for stream in self.streams.values() for each in stream.held.values()]
         return iter(sorted(held, key=lambda each: each.number))
 
+    def by_route(self) -> Iterator[list[Held]]:
+        """Everything in custody, those together that wait for the same."""
+        groups: dict[int, list[Held]] = {}
+        for held in self.in_order():
+            groups.setdefault(id(held.waiting), []).append(held)
+        return iter(groups.values())
+
     def unreachable(self) -> dict[NodeId, int]:
         """How many publications wait for each target that nobody can be asked to reach."""
         counts: dict[NodeId, int] = {}
@@ -77,13 +93,13 @@ class Custody:
                     counts[target] = counts.get(target, 0) + 1
         return counts
 
-    def confirmed(self, source: Source, generation: int, sequence: int, peer: NodeId) -> Held | None:
+    def confirmed(self, stream: Stream, sequence: int, peer: NodeId) -> Held | None:
         """The peer has reached all its targets; returns the publication when they were the last."""
-        stream = self.streams.get(source)
-        if stream is None or stream.generation != generation:
+        held = stream.held[sequence]
+        if peer not in held.waiting:
             return None
-        held = stream.held.get(sequence)
-        if held is None or held.waiting.pop(peer, None) is None or held.waiting:
+        if len(held.waiting) > 1:
+            held.waiting = {hop: targets for hop, targets in held.waiting.items() if hop != peer}
             return None
         del stream.held[sequence]
         return held

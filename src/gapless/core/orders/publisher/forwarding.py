@@ -7,19 +7,45 @@
 4. *Confirm* to all senders when every target has it.
 5. *Resend first.* Whenever a next hop changes, nearer or farther, what is unconfirmed goes over the new
    session, in order, before anything new (X-P0-22).
+
+Publications come and go in runs. What depends on the run alone (where it came from, what its sender knew, its
+tags) is decided once for all its events, and so is the way of those that match the same subscriptions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from gapless.core.messages.publisher import Acknowledgement, Publication
-from gapless.core.model import Micros, NodeId, Partition, SubscriptionId
-from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Targets, source_of
+from msgspec.structs import replace
+
+from gapless.core.messages.publisher import Acknowledgement, Header, Run
+from gapless.core.model import Event, Micros, NodeId, Partition, Path, SubscriptionId
+from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Waiting, source_of
 from gapless.core.orders.publisher.log import Missed, PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.outbox import Outbox, within
-from gapless.core.orders.publisher.vectors import Vector, Vectors, bypassed, merged
+from gapless.core.orders.publisher.vectors import Numbers, Vectors, bypassed, merged, vector_of
 from gapless.core.overlay.overlay import Overlay
+
+
+@dataclass(slots=True)
+class Arrival:
+    """A run that is being handled."""
+
+    peer: NodeId
+    senders: tuple[NodeId, ...]
+    source: Source
+    stream: Stream
+    header: Header
+    """As it came."""
+    kept: Header
+    """As it is kept here."""
+    direction: NodeId | None
+    """Whence it came; ``None``: from a client."""
+    ways: dict[tuple[SubscriptionId, ...], tuple[Header, Waiting]] = field(default_factory=dict)
+    """What was decided for those of its events that match the same subscriptions."""
+    done: list[int] = field(default_factory=list)
+    """Sequences that nobody waits for."""
 
 
 class Forwarding:
@@ -74,41 +100,55 @@ class Forwarding:
 
     # -- arriving ----------------------------------------------------------------------------------------
 
-    def enter(self, leaf: NodeId, publication: Publication) -> None:
-        """This broker takes the event from its publisher."""
-        event, source = publication.event, source_of(publication.event)
-        self.present[source] = (leaf, publication.generation)
+    def enter(self, leaf: NodeId, run: Run) -> None:
+        """This broker takes events from their publisher."""
+        source, generation = source_of(run.events[0]), run.header.generation
+        self.present[source] = (leaf, generation)
         if self._left:
             self._left.pop(source, None)
-        stream = self._stream(leaf, source, publication.generation)
+        stream = self._stream(leaf, source, generation)
         if stream is None:
             return
-        if event.sequence > stream.entered:
-            stream.entered = event.sequence
-            entered = self.entered.setdefault(event.topic, {})
-            if self._missed:
-                self._missed.clear()
-            home = self._overlay.sessions.up[leaf].identity.home or ""
-            taken = Publication(
-                event, publication.generation, self._overlay.me, home, relaxed=publication.relaxed
-            )
-            self._take_over(leaf, stream, taken)
-            entered[event.publisher] = max(event.sequence, entered.get(event.publisher, 0))
-        else:
-            self._seen_again(leaf, stream, publication)
+        home = self._overlay.sessions.up[leaf].identity.home or ""
+        header = Header(generation, self._overlay.me, home, relaxed=run.header.relaxed)
+        arrival, had_entered = self._arrival(leaf, source, stream, header), stream.entered
+        for event in run.events:
+            if event.sequence > stream.entered:
+                stream.entered = event.sequence
+                self._take_over(arrival, event, ())
+            else:
+                self._seen_again(arrival, event, ())
+        self._finish(arrival)
+        if stream.entered > had_entered:
+            topic, publisher = source
+            entered = self.entered.setdefault(topic, {})
+            entered[publisher] = max(stream.entered, entered.get(publisher, 0))
+            self._missed.clear()
 
-    def receive(self, peer: NodeId, publication: Publication) -> None:
-        """A publication comes from another broker."""
-        event = publication.event
-        stream = self._stream(peer, source_of(event), publication.generation)
+    def receive(self, peer: NodeId, run: Run) -> None:
+        """A run comes from another broker."""
+        source = source_of(run.events[0])
+        stream = self._stream(peer, source, run.header.generation)
         if stream is None:
             return
-        if event.sequence in stream.held or self.vectors.is_duplicate(publication.vector):
-            self.vectors.note(publication.vector)
-            self._seen_again(peer, stream, publication)
-        else:
-            self.vectors.note(publication.vector)
-            self._take_over(peer, stream, publication)
+        arrival = self._arrival(peer, source, stream, run.header)
+        handled = self.vectors.handled(run.header.path, run.numbers)
+        for event, numbers, was_handled in zip(run.events, run.numbers, handled, strict=False):
+            if was_handled or event.sequence in stream.held:
+                self._seen_again(arrival, event, numbers)
+            else:
+                self._take_over(arrival, event, numbers)
+        self._finish(arrival)
+
+    def _arrival(self, peer: NodeId, source: Source, stream: Stream, header: Header) -> Arrival:
+        kept = replace(header, epoch=self._log.length, tags=self._tags(header))
+        return Arrival(peer, (peer,), source, stream, header, kept, self._overlay.direction(peer))
+
+    def _finish(self, arrival: Arrival) -> None:
+        if arrival.done:
+            flow = (*arrival.source, arrival.header.generation)
+            self._outbox.acknowledge(arrival.peer, flow, arrival.done)
+            self._forget_if_idle(arrival.source, arrival.stream)
 
     def _stream(self, peer: NodeId, source: Source, generation: int) -> Stream | None:
         """The stream of that generation; ``None`` for an older one, whose sender is told to forget it."""
@@ -130,74 +170,70 @@ class Forwarding:
                 for sender in held.senders:
                     self._outbox.supersede(sender, source, generation)
 
-    def _seen_again(self, peer: NodeId, stream: Stream, publication: Publication) -> None:
+    def _seen_again(self, arrival: Arrival, event: Event, numbers: Numbers) -> None:
         """A copy of what was taken over: confirm it, now or with the original (X-P0-10)."""
-        held = stream.held.get(publication.event.sequence)
+        held = arrival.stream.held.get(event.sequence)
         if held is None:
-            self._outbox.acknowledge(peer, publication)
-            self._forget_if_idle(source_of(publication.event), stream)
+            arrival.done.append(event.sequence)
             return
-        held.senders[peer] = None
-        first = held.publication.vector
-        if bypassed(publication.vector) < bypassed(first):
-            held.publication = _with_vector(held.publication, merged(first, publication.vector))
+        if arrival.peer not in held.senders:
+            held.senders = (*held.senders, arrival.peer)
+        path = held.header.path
+        if bypassed(arrival.header.path) < bypassed(path):
+            better = merged(vector_of(path, held.numbers), vector_of(arrival.header.path, numbers))
+            held.header = replace(held.header, path=tuple((node, life) for node, life, _ in better))
+            held.numbers = tuple(number for _, _, number in better)
             self._retry_blocked()
 
-    def _take_over(self, peer: NodeId, stream: Stream, publication: Publication) -> None:
-        event = publication.event
-        matching = self._log.matching(event)
-        came_from = self._overlay.direction(peer)
-        excluded = publication.excluded
-        if matching and came_from is not None:
-            peer_log, epoch = self._peers[peer], publication.epoch
-            if not peer_log.knew_all(epoch):
-                unaware = [each for each in matching if not peer_log.knew(each, epoch)]
-                excluded = tuple(dict.fromkeys((*excluded, *unaware)))
-        waiting: dict[NodeId | None, Targets] = {}
-        for subscription in matching:
-            entry = self._log[subscription]
-            path = entry.body.path
-            if path[-1:] != (came_from,) and subscription not in excluded:
-                waiting.setdefault(self._overlay.next_hop(path), {})[entry.target] = path
+    def _take_over(self, arrival: Arrival, event: Event, numbers: Numbers) -> None:
+        matching = tuple(self._log.matching(event))
+        way = arrival.ways.get(matching)
+        if way is None:
+            way = arrival.ways[matching] = self._way(arrival, matching)
+        header, waiting = way
         number = self.vectors.next_number()
         if not waiting:
-            self._outbox.acknowledge(peer, publication)
-            self._forget_if_idle(source_of(event), stream)
+            arrival.done.append(event.sequence)
             return
-        kept = Publication(
-            event,
-            publication.generation,
-            publication.entry,
-            publication.home,
-            self._log.length,
-            excluded,
-            publication.vector,
-            self._tags(publication),
-            publication.relaxed,
-            publication.best_effort,
-        )
-        held = stream.held[event.sequence] = Held(kept, number, {peer: None}, waiting)
+        held = Held(header, event, numbers, number, arrival.senders, waiting)
+        arrival.stream.held[event.sequence] = held
         for hop in waiting:
             if hop is not None:
                 self._send(hop, held)
 
-    def _tags(self, publication: Publication) -> tuple[Partition, ...]:
+    def _way(self, arrival: Arrival, matching: tuple[SubscriptionId, ...]) -> tuple[Header, Waiting]:
+        """For whom events of the run are that match these subscriptions, and who is asked to reach them."""
+        header = arrival.kept
+        if matching and arrival.direction is not None:
+            peer_log, epoch = self._peers[arrival.peer], arrival.header.epoch
+            if not peer_log.knew_all(epoch):
+                unaware = [each for each in matching if not peer_log.knew(each, epoch)]
+                header = replace(header, excluded=tuple(dict.fromkeys((*header.excluded, *unaware))))
+        waiting: dict[NodeId | None, dict[NodeId, Path]] = {}
+        for subscription in matching:
+            entry = self._log[subscription]
+            path = entry.body.path
+            if path[-1:] != (arrival.direction,) and subscription not in header.excluded:
+                waiting.setdefault(self._overlay.next_hop(path), {})[entry.target] = path
+        return header, waiting
+
+    def _tags(self, header: Header) -> tuple[Partition, ...]:
         """Tag what was published in a partition, or behind a barrier (000, V; X-P0-03, X-P0-04).
 
         By its source, not by its way: what comes from a broker that was reached is promised, whoever passes
         it on. So a client that has moved into a partition is promised with its own broker.
         """
         table = self._overlay.partitions.table()
-        if not table or publication.entry != publication.home:
-            return publication.tags
-        way = {node for node, _, _ in publication.vector}
+        if not table or header.entry != header.home:
+            return header.tags
+        way = {node for node, _ in header.path}
         delta = self._overlay.topology.delta
         found = [
             each
             for each in table
-            if publication.home in each.nodes or (len(each.nodes) > delta and each.nodes[-1] in way)
+            if header.home in each.nodes or (len(each.nodes) > delta and each.nodes[-1] in way)
         ]
-        return tuple(dict.fromkeys((*publication.tags, *found)))
+        return tuple(dict.fromkeys((*header.tags, *found)))
 
     # -- leaving -----------------------------------------------------------------------------------------
 
@@ -207,21 +243,23 @@ class Forwarding:
         if blocked is not None:
             blocked.append(held)
             return
-        copy = self._copy(hop, held)
-        if copy is None:
-            self._blocked[hop] = [held]
-        else:
-            self._outbox.publish(hop, copy)
+        draft = self._outbox.draft(hop)
+        if draft is None or not draft.takes(held.header, held.event):
+            header = self._onward(hop, held.header)
+            if header is None:
+                self._blocked[hop] = [held]
+                return
+            draft = self._outbox.begin(hop, held.header, header)
+        draft.add(held.event, (*held.numbers, held.number))
 
-    def _copy(self, hop: NodeId, held: Held) -> Publication | None:
-        """The copy for a next hop; ``None`` when it would go beyond δ failures and must not."""
-        kept = held.publication
+    def _onward(self, hop: NodeId, kept: Header) -> Header | None:
+        """The header of copies for a next hop; ``None`` when they would go beyond δ failures and must not."""
         skipped = self._overlay.bypassed(hop)
-        vector = self.vectors.extended(kept.vector, held.number, skipped)
-        is_legitimate = not skipped or self.vectors.is_legitimate(vector)
+        path = self.vectors.onward(kept.path, skipped)
+        is_legitimate = not skipped or self.vectors.is_legitimate(path)
         if not is_legitimate and not kept.relaxed:
             return None
-        return _with_vector(kept, vector, best_effort=kept.best_effort or not is_legitimate)
+        return replace(kept, path=path, best_effort=kept.best_effort or not is_legitimate)
 
     def _retry_blocked(self) -> None:
         """Release of held copies (000, VIII): a nearer session, or a copy that bypassed fewer."""
@@ -235,14 +273,17 @@ class Forwarding:
         """The peer has reached all targets that it was given."""
         source = (ack.topic, ack.publisher)
         stream = self.custody.streams.get(source)
-        if stream is None:
+        if stream is None or stream.generation != ack.generation:
             return
+        done: dict[tuple[NodeId, ...], list[int]] = {}
         for first, last in ack.ranges:
             for sequence in within(stream.held, first, last):
-                held = self.custody.confirmed(source, ack.generation, sequence, peer)
+                held = self.custody.confirmed(stream, sequence, peer)
                 if held is not None:
-                    for sender in held.senders:
-                        self._outbox.acknowledge(sender, held.publication)
+                    done.setdefault(held.senders, []).append(sequence)
+        for senders, sequences in done.items():
+            for sender in senders:
+                self._outbox.acknowledge(sender, (*source, ack.generation), sequences)
         self._forget_if_idle(source, stream)
 
     def _forget_if_idle(self, source: Source, stream: Stream) -> None:
@@ -266,64 +307,83 @@ class Forwarding:
         """Nobody confirms on this session any more, and nobody is to be told on it."""
         self._blocked.pop(peer, None)
         self.detached(peer, now)
-        for source, stream in list(self.custody.streams.items()):
-            for held in stream.held.values():
-                held.senders.pop(peer, None)
-                lost = held.waiting.pop(peer, None)
-                if lost:
-                    held.waiting.setdefault(None, {}).update(lost)
-            self._forget_if_idle(source, stream)
+        for group in self.custody.by_route():
+            waiting = group[0].waiting
+            if peer in waiting:
+                waiting = _assigned(waiting, dict.fromkeys(waiting[peer]))
+            for held in group:
+                held.waiting = waiting
+                if peer in held.senders:
+                    held.senders = tuple(each for each in held.senders if each != peer)
 
     def give_up(self, target: NodeId) -> None:
         """Nobody waits for the target any more; what waited only for it is confirmed."""
-        for source, stream in list(self.custody.streams.items()):
-            for sequence, held in list(stream.held.items()):
-                for hop, targets in list(held.waiting.items()):
-                    if targets.pop(target, None) is not None and not targets:
-                        del held.waiting[hop]
-                if not held.waiting:
-                    del stream.held[sequence]
-                    for sender in held.senders:
-                        self._outbox.acknowledge(sender, held.publication)
-            self._forget_if_idle(source, stream)
+        for group in self.custody.by_route():
+            waiting = _without(group[0].waiting, target)
+            for held in group:
+                held.waiting = waiting
+                if not waiting:
+                    self._confirm(held)
         self._retry_blocked()
+
+    def _confirm(self, held: Held) -> None:
+        source, sequence = source_of(held.event), held.event.sequence
+        stream = self.custody.streams[source]
+        del stream.held[sequence]
+        for sender in held.senders:
+            self._outbox.acknowledge(sender, (*source, held.header.generation), (sequence,))
+        self._forget_if_idle(source, stream)
 
     def path_learned(self, subscription: SubscriptionId) -> None:
         """What was kept for a subscription whose way was not known can go now."""
         entry = self._log[subscription]
-        for held in self.custody.in_order():
-            if held.waiting.get(None, {}).pop(subscription, None) is not None:
-                held.waiting[None][entry.target] = entry.body.path
+        for group in self.custody.by_route():
+            waiting = group[0].waiting
+            if subscription in waiting.get(None, ()):
+                found = _without(waiting, subscription)
+                nobody = {**found.get(None, {}), entry.target: entry.body.path}
+                for held in group:
+                    held.waiting = {**found, None: nobody}
 
     def resend(self) -> None:
         """Send again, in order, whatever has another next hop now."""
+        moved: dict[int, list[NodeId]] = {}
+        for group in self.custody.by_route():
+            waiting, hops = self._reassigned(group[0].waiting)
+            moved[id(waiting)] = hops
+            for held in group:
+                held.waiting = waiting
         for held in self.custody.in_order():
-            moved: dict[NodeId | None, Targets] = {}
-            for hop, targets in list(held.waiting.items()):
-                for target, path in list(targets.items()):
-                    nearest = self._overlay.next_hop(path)
-                    if nearest != hop:
-                        del targets[target]
-                        moved.setdefault(nearest, {})[target] = path
-                if not targets:
-                    del held.waiting[hop]
-            for hop, targets in moved.items():
-                held.waiting.setdefault(hop, {}).update(targets)
-                if hop is not None:
-                    self._send(hop, held)
+            for hop in moved[id(held.waiting)]:
+                self._send(hop, held)
         self._retry_blocked()
 
+    def _reassigned(self, waiting: Waiting) -> tuple[Waiting, list[NodeId]]:
+        """Every target with its next hop of now, and those hops that have got some."""
+        moved: dict[NodeId, NodeId | None] = {}
+        for hop, targets in waiting.items():
+            for target, path in targets.items():
+                nearest = self._overlay.next_hop(path)
+                if nearest != hop:
+                    moved[target] = nearest
+        if not moved:
+            return waiting, []
+        return _assigned(waiting, moved), [hop for hop in dict.fromkeys(moved.values()) if hop is not None]
 
-def _with_vector(publication: Publication, vector: Vector, *, best_effort: bool | None = None) -> Publication:
-    return Publication(
-        publication.event,
-        publication.generation,
-        publication.entry,
-        publication.home,
-        publication.epoch,
-        publication.excluded,
-        vector,
-        publication.tags,
-        publication.relaxed,
-        publication.best_effort if best_effort is None else best_effort,
-    )
+
+def _assigned(waiting: Waiting, to: Mapping[NodeId, NodeId | None]) -> Waiting:
+    """The same targets, some of them assigned to others."""
+    found: dict[NodeId | None, dict[NodeId, Path]] = {}
+    for hop, targets in waiting.items():
+        for target, path in targets.items():
+            found.setdefault(to.get(target, hop), {})[target] = path
+    return found
+
+
+def _without(waiting: Waiting, target: NodeId) -> Waiting:
+    """The same without one target."""
+    kept = {
+        hop: {each: path for each, path in targets.items() if each != target}
+        for hop, targets in waiting.items()
+    }
+    return {hop: targets for hop, targets in kept.items() if targets}

@@ -21,6 +21,7 @@ from gapless.core.messages.publisher import (
 from gapless.core.model import Micros, NodeId, OrderName, SubscriptionId
 from gapless.core.orders.base import LeafOrder
 from gapless.core.orders.publisher.broker import MESSAGES
+from gapless.core.orders.publisher.custody import source_of
 from gapless.core.orders.publisher.log import PeerLog
 from gapless.core.orders.publisher.outbox import Outbox
 from gapless.core.orders.publisher.publishing import Publishing
@@ -89,10 +90,11 @@ class PublisherLeaf(LeafOrder):
     def message(self, peer: NodeId, message: PublisherMessage, now: Micros) -> None:
         """Handle one message of publisher order."""
         match message:
-            case Publications(batch=batch):
-                for publication in batch:
-                    self._outbox.acknowledge(peer, publication)
-                    self.subscribing.receive(peer, publication)
+            case Publications(runs=runs):
+                for run in runs:
+                    flow = (*source_of(run.events[0]), run.header.generation)
+                    self._outbox.acknowledge(peer, flow, [event.sequence for event in run.events])
+                    self.subscribing.receive(peer, run)
             case Acknowledged(acknowledgements=acknowledgements):
                 for each in acknowledgements:
                     self.publishing.acknowledged(peer, each)

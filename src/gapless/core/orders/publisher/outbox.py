@@ -1,27 +1,36 @@
-"""What leaves a node at the end of a batch: publications a peer, acknowledgements as ranges."""
+"""What leaves a node at the end of a batch: publications a peer, as runs, and acknowledgements as ranges."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
+from typing import TypeAlias
 
 from gapless.core.effects import Effect, Send
 from gapless.core.messages.publisher import (
     Acknowledged,
     Acknowledgement,
-    Publication,
+    Header,
     Publications,
+    Run,
     Superseded,
 )
-from gapless.core.model import NodeId
-from gapless.core.orders.base import pieces
+from gapless.core.model import Event, NodeId
 from gapless.core.orders.publisher.custody import Source
+from gapless.core.orders.publisher.vectors import Numbers
+
+Flow: TypeAlias = tuple[str, str, int]
+"""One generation of a stream of events: topic, publisher, generation."""
 
 
 def ranges(sequences: Iterable[int]) -> tuple[tuple[int, int], ...]:
     """Numbers as ranges with both ends included, in ascending order."""
+    ordered = sorted(set(sequences))
+    if ordered and ordered[-1] - ordered[0] + 1 == len(ordered):
+        return ((ordered[0], ordered[-1]),)
     found: list[tuple[int, int]] = []
-    for number in sorted(sequences):
-        if found and found[-1][1] + 1 >= number:
+    for number in ordered:
+        if found and found[-1][1] + 1 == number:
             found[-1] = (found[-1][0], number)
         else:
             found.append((number, number))
@@ -36,7 +45,36 @@ def within(sequences: Mapping[int, object], first: int, last: int) -> list[int]:
 
 
 BATCH = 512
-"""How many publications a message has at most: a frame on the wire has a limit."""
+"""How many events a message has at most: a frame on the wire has a limit."""
+
+
+class Draft:
+    """A run that is being written."""
+
+    __slots__ = ("_length", "_zeros", "events", "header", "kept", "numbers")
+
+    def __init__(self, kept: Header, header: Header) -> None:
+        self.kept = kept
+        """The header of the events where they are kept: those that share it go together."""
+        self.header = header
+        self.events: list[Event] = []
+        self.numbers: list[Numbers] = []
+        self._length = len(header.path)
+        skipped = takewhile(lambda step: not step[1], reversed(header.path))
+        self._zeros = (0,) * sum(1 for _ in skipped)
+
+    def takes(self, kept: Header, event: Event) -> bool:
+        """Whether the event may be the next of this run."""
+        return self.kept is kept and len(self.events) < BATCH and self.events[-1].sequence < event.sequence
+
+    def add(self, event: Event, numbers: Numbers) -> None:
+        """The event is the next; bypassed brokers, at the end of the path, give no number."""
+        self.events.append(event)
+        self.numbers.append((*numbers, *self._zeros)[-self._length :])
+
+    def run(self) -> Run:
+        """The run."""
+        return Run(self.header, tuple(self.events), tuple(self.numbers))
 
 
 class Outbox:
@@ -44,19 +82,24 @@ class Outbox:
 
     def __init__(self, out: list[Effect]) -> None:
         self._out = out
-        self._publications: dict[NodeId, list[Publication]] = {}
-        self._acks: dict[NodeId, dict[tuple[str, str, int], list[int]]] = {}
+        self._drafts: dict[NodeId, list[Draft]] = {}
+        self._acks: dict[NodeId, dict[Flow, list[int]]] = {}
         self._superseded: dict[tuple[NodeId, Source], int] = {}
 
-    def publish(self, peer: NodeId, publication: Publication) -> None:
-        """Send the publication to the peer, after those that were given before it."""
-        self._publications.setdefault(peer, []).append(publication)
+    def draft(self, peer: NodeId) -> Draft | None:
+        """The run to the peer that was begun last."""
+        drafts = self._drafts.get(peer)
+        return drafts[-1] if drafts else None
 
-    def acknowledge(self, peer: NodeId, publication: Publication) -> None:
-        """Tell the peer that all targets behind here have the event."""
-        event = publication.event
-        key = (event.topic, event.publisher, publication.generation)
-        self._acks.setdefault(peer, {}).setdefault(key, []).append(event.sequence)
+    def begin(self, peer: NodeId, kept: Header, header: Header) -> Draft:
+        """Begin another run to the peer, after those that were given before it."""
+        draft = Draft(kept, header)
+        self._drafts.setdefault(peer, []).append(draft)
+        return draft
+
+    def acknowledge(self, peer: NodeId, flow: Flow, sequences: Iterable[int]) -> None:
+        """Tell the peer that all targets behind here have these events."""
+        self._acks.setdefault(peer, {}).setdefault(flow, []).extend(sequences)
 
     def supersede(self, peer: NodeId, source: Source, generation: int) -> None:
         """Tell the peer of a newer generation."""
@@ -64,21 +107,34 @@ class Outbox:
 
     def forget(self, peer: NodeId) -> None:
         """The session is gone, and what was to be sent on it with it."""
-        self._publications.pop(peer, None)
+        self._drafts.pop(peer, None)
         self._acks.pop(peer, None)
         for key in [key for key in self._superseded if key[0] == peer]:
             del self._superseded[key]
 
     def flush(self) -> None:
         """Send it all."""
-        for peer, batch in self._publications.items():
-            for piece in pieces(batch, BATCH):
-                self._out.append(Send(peer, Publications(piece)))
+        for peer, drafts in self._drafts.items():
+            for runs in _batches(drafts):
+                self._out.append(Send(peer, Publications(runs)))
         for peer, acks in self._acks.items():
-            told = tuple(Acknowledgement(*key, ranges(sequences)) for key, sequences in acks.items())
+            told = tuple(Acknowledgement(*flow, ranges(sequences)) for flow, sequences in acks.items())
             self._out.append(Send(peer, Acknowledged(told)))
         for (peer, source), generation in self._superseded.items():
             self._out.append(Send(peer, Superseded(*source, generation)))
-        self._publications.clear()
+        self._drafts.clear()
         self._acks.clear()
         self._superseded.clear()
+
+
+def _batches(drafts: Sequence[Draft]) -> Iterator[tuple[Run, ...]]:
+    """The runs, in order, as many a message as it may have events."""
+    batch: list[Run] = []
+    count = 0
+    for draft in drafts:
+        if batch and count + len(draft.events) > BATCH:
+            yield tuple(batch)
+            batch, count = [], 0
+        batch.append(draft.run())
+        count += len(draft.events)
+    yield tuple(batch)

@@ -31,7 +31,7 @@ from gapless.core.effects import (
     Record,
     Send,
 )
-from gapless.core.messages.publisher import Acknowledgement, Attached, Detached, Publication
+from gapless.core.messages.publisher import Acknowledgement, Attached, Detached, Header
 from gapless.core.model import BeyondDelta, Event, Incarnation, Micros, NodeId, Topic
 from gapless.core.orders.publisher.custody import Source, source_of
 from gapless.core.orders.publisher.outbox import Outbox, within
@@ -48,6 +48,8 @@ class Retained:
     events: dict[int, Event] = field(default_factory=dict)
     confirmed: set[int] = field(default_factory=set)
     """Sequences confirmed in the present generation."""
+    header: Header = field(default_factory=lambda: Header(0))
+    """What its events had in common that were sent last."""
 
 
 class Publishing:
@@ -132,28 +134,36 @@ class Publishing:
             return
         self._generation += 1
         self._out.append(Send(home, Attached(self._generation, self._has_published)))
-        for retained in self.retained.values():
+        for (topic, _), retained in self.retained.items():
             retained.confirmed.clear()
             for event in retained.events.values():
-                self._send(home, event)
+                self._send(home, topic, retained, event)
 
     def publish(
         self, topic: str, publisher: str, attributes: dict[str, Any], payload: bytes, now: Micros
     ) -> None:
         """Number it, make it durable, send it home."""
-        retained = self.retained.setdefault((topic, publisher), Retained())
+        retained = self.retained.get((topic, publisher))
+        if retained is None:
+            retained = self.retained[topic, publisher] = Retained()
         retained.published += 1
         event = Event(topic, publisher, retained.published, attributes, payload, now)
         retained.events[event.sequence] = event
         self._has_published = True
         self._out.append(Persist(EventRetained(event)))
         if self.home is not None:
-            self._send(self.home, event)
+            self._send(self.home, topic, retained, event)
 
-    def _send(self, home: NodeId, event: Event) -> None:
-        topic = self._topics.get(event.topic)  # deleted, or not told yet: then the hard promise holds
-        relaxed = topic is not None and topic.beyond_delta is BeyondDelta.MARK
-        self._outbox.publish(home, Publication(event, self._generation, relaxed=relaxed))
+    def _send(self, home: NodeId, topic: str, retained: Retained, event: Event) -> None:
+        declared = self._topics.get(topic)  # deleted, or not told yet: then the hard promise holds
+        relaxed = declared is not None and declared.beyond_delta is BeyondDelta.MARK
+        header = retained.header
+        if header.generation != self._generation or header.relaxed is not relaxed:
+            header = retained.header = Header(self._generation, relaxed=relaxed)
+        draft = self._outbox.draft(home)
+        if draft is None or not draft.takes(header, event):
+            draft = self._outbox.begin(home, header, header)
+        draft.add(event, ())
 
     def acknowledged(self, peer: NodeId, ack: Acknowledgement) -> None:
         """The network has these; what is confirmed from the beginning on need not be repeated."""

@@ -15,15 +15,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from gapless.core.effects import Deliver, Effect, Live, Reset, Send
-from gapless.core.messages.publisher import Body, Confirmation, Log, LogEntry, Publication
-from gapless.core.model import NodeId, Partition, StartCut, SubscriptionId
+from gapless.core.messages.publisher import Body, Confirmation, Header, Log, LogEntry, Run
+from gapless.core.model import Event, NodeId, Partition, StartCut, SubscriptionId
 from gapless.core.orders.base import parsed
 from gapless.core.orders.publisher.custody import Source, source_of
 from gapless.core.orders.publisher.log import PeerLog
 from gapless.core.overlay.overlay import Overlay
 from gapless.matching import MatchIndex
+
+
+class Verdict(Enum):
+    """What a run is to a subscription."""
+
+    TOO_EARLY = auto()
+    """Not promised yet."""
+    UNAWARE = auto()
+    """Some forwarder did not know the subscription."""
+    PROMISED = auto()
 
 
 @dataclass(slots=True)
@@ -183,36 +194,48 @@ class Subscribing:
 
     # -- events ------------------------------------------------------------------------------------------
 
-    def receive(self, peer: NodeId, publication: Publication) -> None:
+    def receive(self, peer: NodeId, run: Run) -> None:
         """Deliver what is new, promised, and known to all who forwarded it."""
-        event, position = publication.event, (publication.generation, publication.event.sequence)
-        source = source_of(event)
-        if position <= self._highest.get(source, (0, 0)):
-            return
-        self._highest[source] = position
-        index = self._indexes.get(event.topic)
-        for unique in index.match(event.attributes) if index is not None else ():
-            own = self.own[unique]
-            if self._is_too_early(own, publication):  # not promised: the start lies behind it
-                own.cut[event.publisher] = max(event.sequence, own.cut.get(event.publisher, 0))
-            elif self._is_due(unique, own, peer, publication):
-                own.flowing.add(event.publisher)
-                own.last[event.publisher] = event.sequence
-                self._out.append(Deliver(own.name, event, publication.best_effort))
+        header, source = run.header, source_of(run.events[0])
+        index = self._indexes.get(source[0])
+        verdicts: dict[SubscriptionId, Verdict] = {}
+        highest = self._highest.get(source, (0, 0))
+        for event in run.events:
+            position = (header.generation, event.sequence)
+            if position <= highest:
+                continue
+            highest = position
+            for unique in index.match(event.attributes) if index is not None else ():
+                own, verdict = self.own[unique], verdicts.get(unique)
+                if verdict is None:
+                    verdict = verdicts[unique] = self._judge(unique, own, peer, header, event.publisher)
+                if verdict is Verdict.PROMISED:
+                    self._deliver(own, event, best_effort=header.best_effort)
+                elif verdict is Verdict.TOO_EARLY:  # the start lies behind it
+                    own.cut[event.publisher] = max(event.sequence, own.cut.get(event.publisher, 0))
+        self._highest[source] = highest
 
-    def _is_too_early(self, own: Own, publication: Publication) -> bool:
+    def _judge(
+        self, unique: SubscriptionId, own: Own, peer: NodeId, header: Header, publisher: str
+    ) -> Verdict:
+        """What holds for all events of a run."""
+        if self._is_too_early(own, header, publisher):
+            return Verdict.TOO_EARLY
+        is_aware = unique not in header.excluded and self._peers[peer].knew(unique, header.epoch)
+        return Verdict.PROMISED if is_aware else Verdict.UNAWARE
+
+    def _is_too_early(self, own: Own, header: Header, publisher: str) -> bool:
         if not own.live:
             return True
-        if publication.event.publisher in own.flowing or not own.unreached:
+        if publisher in own.flowing or not own.unreached:
             return False
-        origins = {publication.home, *(tag.nodes[-1] for tag in publication.tags)}
+        origins = {header.home, *(tag.nodes[-1] for tag in header.tags)}
         return not origins.isdisjoint(own.unreached)
 
-    def _is_due(self, unique: SubscriptionId, own: Own, peer: NodeId, publication: Publication) -> bool:
-        publisher, sequence = publication.event.publisher, publication.event.sequence
-        return (
-            sequence > own.last.get(publisher, 0)
-            and sequence > own.cut.get(publisher, 0)
-            and unique not in publication.excluded
-            and self._peers[peer].knew(unique, publication.epoch)
-        )
+    def _deliver(self, own: Own, event: Event, *, best_effort: bool) -> None:
+        """Deliver it, unless it was delivered before or the cut leaves it out."""
+        publisher, sequence = event.publisher, event.sequence
+        if sequence > own.last.get(publisher, 0) and sequence > own.cut.get(publisher, 0):
+            own.flowing.add(publisher)
+            own.last[publisher] = sequence
+            self._out.append(Deliver(own.name, event, best_effort))

@@ -21,23 +21,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from gapless.core.messages.publisher import Step
 from gapless.core.model import Incarnation, NodeId
 
-Vector: TypeAlias = tuple[Step, ...]
+Step: TypeAlias = tuple[NodeId, Incarnation]
+"""A broker of a path; incarnation 0: bypassed."""
+Numbers: TypeAlias = tuple[int, ...]
+"""What the brokers of a path numbered a publication; 0: it has no number."""
+Vector: TypeAlias = tuple[tuple[NodeId, Incarnation, int], ...]
+"""Both together. The copies of a run share their path, so most of what follows is decided for all at once."""
 
 REMEMBERED_LIVES = 3
 """Earlier incarnations of a broker whose copies may still be under way."""
 
 
-def nil(node: NodeId) -> Step:
-    """A bypassed broker."""
-    return node, 0, 0
+def vector_of(path: Sequence[Step], numbers: Numbers) -> Vector:
+    """The vector of one copy."""
+    return tuple((*step, number) for step, number in zip(path, numbers, strict=False))
 
 
-def bypassed(vector: Vector) -> int:
-    """How many brokers of the path the copy went round."""
-    return sum(not incarnation for _, incarnation, _ in vector)
+def bypassed(path: Sequence[tuple[NodeId, Incarnation, *tuple[int, ...]]]) -> int:
+    """How many brokers of the path, or vector, the copy went round."""
+    return sum(not step[1] for step in path)
 
 
 def merged(first: Vector, better: Vector) -> Vector:
@@ -87,15 +91,31 @@ class Vectors:
                     if len(seen) > REMEMBERED_LIVES:
                         del seen[min(seen)]
 
-    def extended(self, vector: Vector, number: int, bypassed: Sequence[NodeId]) -> Vector:
-        """The vector of the copy that goes on: this broker, and those that the session bypasses."""
-        longer = (*vector, (self._me, self._incarnation, number), *map(nil, bypassed))
+    def handled(self, path: Sequence[Step], rows: Sequence[Numbers]) -> list[bool]:
+        """Which copies of a run were handled before; remembers the numbers of all.
+
+        Those of one run are different publications: where its lowest numbers are new, all are."""
+        columns = list(zip(*rows, strict=False))
+        lowest, highest = tuple(map(min, columns)), tuple(map(max, columns))
+        are_numbered_alike = [low > 0 for low in lowest] == [high > 0 for high in highest]
+        if are_numbered_alike and not self.is_duplicate(vector_of(path, lowest)):
+            self.note(vector_of(path, highest))
+            return [False] * len(rows)
+        found = []
+        for numbers in rows:
+            vector = vector_of(path, numbers)
+            found.append(self.is_duplicate(vector))
+            self.note(vector)
+        return found
+
+    def onward(self, path: Sequence[Step], skipped: Sequence[NodeId]) -> tuple[Step, ...]:
+        """The path of copies that go on: this broker, and those that the session bypasses."""
+        longer = (*path, (self._me, self._incarnation), *((node, 0) for node in skipped))
         return longer[-self.length :]
 
-    def is_legitimate(self, vector: Vector) -> bool:
+    def is_legitimate(self, path: Sequence[tuple[NodeId, Incarnation, *tuple[int, ...]]]) -> bool:
         """Whether at most δ of the last 2δ+1 brokers were bypassed."""
-        recent = vector[-self.window :]
-        return sum(not incarnation for _, incarnation, _ in recent) <= self._delta
+        return bypassed(path[-self.window :]) <= self._delta
 
     def size(self) -> int:
         """How many numbers are remembered."""
