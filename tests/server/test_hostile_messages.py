@@ -4,7 +4,7 @@ fails nor makes anything that cannot be sent."""
 from __future__ import annotations
 
 from random import Random
-from typing import Any, get_args
+from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 import pytest
@@ -35,6 +35,8 @@ def some(hint: Any, rng: Random, name: str = "") -> Any:
         return rng.choice(VALUES)
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return hint(**{each.name: some(each.type, rng, each.name) for each in msgspec.structs.fields(hint)})
+    if get_origin(hint) is Annotated:  # the only annotation there is: not empty
+        return some(get_args(hint)[0], rng, name) or some(hint, rng, name)
     origin, inner = getattr(hint, "__origin__", None), get_args(hint)
     if origin is dict:
         return {some(inner[0], rng): some(inner[1], rng) for _ in range(rng.randrange(3))}

@@ -72,7 +72,7 @@ class MatchIndex(Generic[K]):
 
     def match(self, attributes: Mapping[str, object]) -> list[K]:
         """The keys of all subscriptions that the event matches, in the order of addition."""
-        if self._few is not None:
+        if self._few is not None and type(attributes) is dict:
             return [key for key, selector in self._few.items() if selector.matches(attributes)]
         found: list[Clause[K]] = []
         self._root.match(self._attributes.read(attributes), found)
