@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+import gapless
 from live.harness import LiveNetwork, until
 from live.traffic import is_whole, look
 
@@ -25,3 +28,31 @@ def test_a_broker_that_was_frozen_hears_what_came_meanwhile(tmp_path: Path) -> N
             network["b0"].resume()
             assert asyncio.run(look(network)).reports["b0"]["partitions"] == []
         assert "suspected" not in network["b0"].log()
+
+
+async def _publish(address: str, count: int) -> int:
+    async with gapless.connect(address, window=10) as client, client.publisher("t") as publisher:
+        for number in range(count):
+            await publisher.publish({"n": number})
+        await publisher.flush()
+        return publisher.confirmed
+
+
+@pytest.mark.slow
+def test_a_subscriber_that_has_vanished_is_waited_for_no_longer_than_its_lease(tmp_path: Path) -> None:
+    """Publishers fill their windows and wait for it, then they go on."""
+    with LiveNetwork(tmp_path) as network:
+        broker = network.add("b0", environ={"GAPLESS_LEASE": "2"})
+        broker.start()
+        command = [sys.executable, "-m", "gapless"]
+        subprocess.run([*command, "topic", "create", "t", "-b", broker.address], check=True)
+        words = [*command, "subscribe", "t", "-b", broker.address]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as subscriber:
+            try:
+                assert subscriber.stderr is not None
+                assert "live" in subscriber.stderr.readline()
+            finally:
+                subscriber.kill()
+        began = time.monotonic()
+        assert asyncio.run(asyncio.wait_for(_publish(broker.address, 100), 30)) == 100
+        assert time.monotonic() - began > 0.5, "it was waited for"

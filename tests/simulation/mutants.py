@@ -258,7 +258,7 @@ def match_again_on_resend(original: Original, self: Forwarding) -> None:
     for held in self.custody.in_order():
         directions = {self._overlay.direction(sender) for sender in held.senders}
         waiting = {target for targets in held.waiting.values() for target in targets}
-        for subscription in self._log.matching(held.event):
+        for subscription in self._log.index(held.event.topic).match(held.event.attributes):
             entry = self._log[subscription]
             if entry.target not in waiting and not directions.intersection(entry.body.path[-1:]):
                 more = {**held.waiting.get(None, {}), entry.target: entry.body.path}

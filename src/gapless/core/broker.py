@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from random import Random
 
-from gapless.core.effects import LeaveRefused, Record
+from gapless.core.effects import Effect, LeaveRefused, Record
 from gapless.core.events import Input, LeaveRequested
 from gapless.core.messages.overlay import NodeState
 from gapless.core.model import Micros
@@ -13,6 +14,8 @@ from gapless.core.node import Node, NodeConfig
 from gapless.core.orders.base import BrokerOrder
 from gapless.core.orders.best_effort import BestEffortBroker
 from gapless.core.orders.publisher import PublisherBroker
+from gapless.core.orders.publisher.patience import Limits
+from gapless.core.overlay.overlay import Overlay
 from gapless.core.topics import BrokerTopics
 
 ORDERS: tuple[type[BrokerOrder], ...] = (BestEffortBroker, PublisherBroker)
@@ -25,7 +28,11 @@ class Broker(Node[BrokerOrder]):
         if config.home is not None:
             raise ValueError("a broker has no home; make a Leaf for a client")
         kept = list(records)
-        super().__init__(config, kept, orders=ORDERS, rng=rng)
+        orders: list[Callable[[Overlay, list[Effect]], BrokerOrder]] = [
+            BestEffortBroker,
+            partial(PublisherBroker, limits=Limits(lease=config.lease)),
+        ]
+        super().__init__(config, kept, orders=orders, rng=rng)
         names = frozenset(order.name for order in ORDERS)
         self.topics = self._add(BrokerTopics(self.overlay, self._out, records=kept, orders=names))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Generic
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeAlias
 
 from gapless.matching.clause import Clause, K
 from gapless.matching.compiling import Conjunction, conjunctions
@@ -12,6 +12,8 @@ from gapless.matching.predicates import Evaluated, Numbers, Predicate, Strings
 from gapless.matching.reading import Attributes
 from gapless.matching.selectivity import Selectivity
 from gapless.selectors import Selector
+
+Holds: TypeAlias = Callable[[Mapping[str, object]], bool]
 
 FEW_MAX = 12
 """So many subscriptions are asked one by one: that is quicker than to look them up."""
@@ -37,7 +39,7 @@ class MatchIndex(Generic[K]):
         self._attributes = Attributes()
         self._selectivity = Selectivity()
         self._shared: dict[Predicate, Predicate] = {}
-        self._few: dict[K, Selector] | None = {}  # None: there were more
+        self._few: dict[K, Holds] | None = {}  # None: there were more
         self._count = 0
 
     def __len__(self) -> int:
@@ -55,7 +57,7 @@ class MatchIndex(Generic[K]):
         clauses = [self._join(place, key, conjunction) for conjunction in alternatives]
         self._subscriptions[key] = (place, *clauses)
         if self._few is not None:
-            self._few[key] = selector
+            self._few[key] = selector.predicate
             if len(self._few) > FEW_MAX:
                 self._few = None
 
@@ -73,7 +75,7 @@ class MatchIndex(Generic[K]):
     def match(self, attributes: Mapping[str, object]) -> list[K]:
         """The keys of all subscriptions that the event matches, in the order of addition."""
         if self._few is not None and type(attributes) is dict:
-            return [key for key, selector in self._few.items() if selector.matches(attributes)]
+            return [key for key, holds in self._few.items() if holds(attributes)]
         found: list[Clause[K]] = []
         self._root.match(self._attributes.read(attributes), found)
         if not found:

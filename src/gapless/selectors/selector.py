@@ -44,12 +44,17 @@ class Selector:
         """The syntax tree."""
         return self._condition
 
-    def matches(self, attributes: Mapping[str, object]) -> bool:
-        """Whether the condition is true for an event with these attributes. Never fails."""
+    @property
+    def predicate(self) -> Predicate:
+        """What ``matches`` asks: a plain function, for those who ask often."""
         predicate = self._predicate
         if predicate is None:
             predicate = self._predicate = compiled(self._condition)
-        return predicate(attributes)
+        return predicate
+
+    def matches(self, attributes: Mapping[str, object]) -> bool:
+        """Whether the condition is true for an event with these attributes. Never fails."""
+        return (self._predicate or self.predicate)(attributes)
 
     def covers(self, other: Selector) -> bool:
         """Whether this surely matches every event that ``other`` matches. ``False`` may mean: not known."""

@@ -142,6 +142,7 @@ class BrokerServer:
                 join_points=tuple(dict.fromkeys(answer.node for answer in here)),
                 founder=founder,
                 least_incarnation=time.time_ns() // 1_000_000,
+                lease=int(config.lease * SECOND),
                 timing=Timing(
                     ping_every=int(config.ping_every * SECOND),
                     suspect_after=int(config.suspect_after * SECOND),

@@ -114,6 +114,9 @@ class BrokerConfig:
     """Seconds between signs of life."""
     suspect_after: float = _key(_number(float, 0.02, 600), 0.9)
     """Seconds of silence after which a peer is bypassed."""
+    lease: float = _key(_number(float, 1, 86_400), 20)
+    """Seconds that publishers wait for a subscriber that has vanished; when it returns later, it is told that
+    events are missing."""
     connections: int = _key(_number(int, 8, 1_000_000), 10_000)
     """The most connections at a time."""
     unsent_megabytes: int = _key(_number(int, 1, 100_000), 256)

@@ -26,6 +26,7 @@ from gapless.core.orders.publisher.log import Missed, PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.outbox import Outbox, within
 from gapless.core.orders.publisher.vectors import Numbers, Vectors, bypassed, merged, vector_of
 from gapless.core.overlay.overlay import Overlay
+from gapless.matching import MatchIndex
 
 
 @dataclass(slots=True)
@@ -42,6 +43,7 @@ class Arrival:
     """As it is kept here."""
     direction: NodeId | None
     """Whence it came; ``None``: from a client."""
+    index: MatchIndex[SubscriptionId]
     ways: dict[tuple[SubscriptionId, ...], tuple[Header, Waiting]] = field(default_factory=dict)
     """What was decided for those of its events that match the same subscriptions."""
     done: list[int] = field(default_factory=list)
@@ -142,7 +144,8 @@ class Forwarding:
 
     def _arrival(self, peer: NodeId, source: Source, stream: Stream, header: Header) -> Arrival:
         kept = replace(header, epoch=self._log.length, tags=self._tags(header))
-        return Arrival(peer, (peer,), source, stream, header, kept, self._overlay.direction(peer))
+        direction, index = self._overlay.direction(peer), self._log.index(source[0])
+        return Arrival(peer, (peer,), source, stream, header, kept, direction, index)
 
     def _finish(self, arrival: Arrival) -> None:
         if arrival.done:
@@ -186,7 +189,7 @@ class Forwarding:
             self._retry_blocked()
 
     def _take_over(self, arrival: Arrival, event: Event, numbers: Numbers) -> None:
-        matching = tuple(self._log.matching(event))
+        matching = tuple(arrival.index.match(event.attributes))
         way = arrival.ways.get(matching)
         if way is None:
             way = arrival.ways[matching] = self._way(arrival, matching)
@@ -239,12 +242,11 @@ class Forwarding:
 
     def _send(self, hop: NodeId, held: Held) -> None:
         """Send it, unless it or something before it may not go there now."""
-        blocked = self._blocked.get(hop)
-        if blocked is not None:
-            blocked.append(held)
+        if hop in self._blocked:
+            self._blocked[hop].append(held)
             return
-        draft = self._outbox.draft(hop)
-        if draft is None or not draft.takes(held.header, held.event):
+        draft = self._outbox.draft(hop, held.header, held.event)
+        if draft is None:
             header = self._onward(hop, held.header)
             if header is None:
                 self._blocked[hop] = [held]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gapless.core.messages.publisher import Body, Confirmation
-from gapless.core.model import Event, Incarnation, NodeId, SubscriptionId
+from gapless.core.model import Incarnation, NodeId, SubscriptionId
 from gapless.core.orders.base import parsed
 from gapless.matching import MatchIndex
 
@@ -32,6 +32,7 @@ class Missed(NamedTuple):
 
 
 NOTHING_MISSED = Missed({}, {})
+NO_SUBSCRIPTIONS: MatchIndex[SubscriptionId] = MatchIndex()
 
 
 @dataclass(slots=True)
@@ -146,10 +147,9 @@ class SubscriptionLog:
         """Whether some subscription leads to the target."""
         return any(entry.target == target and not entry.ended for entry in self._entries.values())
 
-    def matching(self, event: Event) -> list[SubscriptionId]:
-        """The subscriptions that want the event, in the order of the log."""
-        index = self._indexes.get(event.topic)
-        return index.match(event.attributes) if index is not None else []
+    def index(self, topic: str) -> MatchIndex[SubscriptionId]:
+        """Which subscriptions an event of the topic matches."""
+        return self._indexes.get(topic) or NO_SUBSCRIPTIONS
 
     def get(self, subscription: SubscriptionId) -> Entry | None:
         """The entry of a subscription."""

@@ -63,14 +63,12 @@ class Draft:
         skipped = takewhile(lambda step: not step[1], reversed(header.path))
         self._zeros = (0,) * sum(1 for _ in skipped)
 
-    def takes(self, kept: Header, event: Event) -> bool:
-        """Whether the event may be the next of this run."""
-        return self.kept is kept and len(self.events) < BATCH and self.events[-1].sequence < event.sequence
-
     def add(self, event: Event, numbers: Numbers) -> None:
         """The event is the next; bypassed brokers, at the end of the path, give no number."""
         self.events.append(event)
-        self.numbers.append((*numbers, *self._zeros)[-self._length :])
+        if self._zeros or len(numbers) > self._length:
+            numbers = (*numbers, *self._zeros)[-self._length :]
+        self.numbers.append(numbers)
 
     def run(self) -> Run:
         """The run."""
@@ -86,10 +84,15 @@ class Outbox:
         self._acks: dict[NodeId, dict[Flow, list[int]]] = {}
         self._superseded: dict[tuple[NodeId, Source], int] = {}
 
-    def draft(self, peer: NodeId) -> Draft | None:
-        """The run to the peer that was begun last."""
+    def draft(self, peer: NodeId, kept: Header, event: Event) -> Draft | None:
+        """The run to the peer that the event may go with: that which was begun last, or none."""
         drafts = self._drafts.get(peer)
-        return drafts[-1] if drafts else None
+        if not drafts:
+            return None
+        draft = drafts[-1]
+        events = draft.events
+        fits = draft.kept is kept and len(events) < BATCH and events[-1].sequence < event.sequence
+        return draft if fits else None
 
     def begin(self, peer: NodeId, kept: Header, header: Header) -> Draft:
         """Begin another run to the peer, after those that were given before it."""

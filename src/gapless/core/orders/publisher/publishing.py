@@ -160,8 +160,8 @@ class Publishing:
         header = retained.header
         if header.generation != self._generation or header.relaxed is not relaxed:
             header = retained.header = Header(self._generation, relaxed=relaxed)
-        draft = self._outbox.draft(home)
-        if draft is None or not draft.takes(header, event):
+        draft = self._outbox.draft(home, header, event)
+        if draft is None:
             draft = self._outbox.begin(home, header, header)
         draft.add(event, ())
 

@@ -22,7 +22,7 @@ from gapless.core.messages.publisher import Body, Confirmation, Header, Log, Log
 from gapless.core.model import Event, NodeId, Partition, StartCut, SubscriptionId
 from gapless.core.orders.base import parsed
 from gapless.core.orders.publisher.custody import Source, source_of
-from gapless.core.orders.publisher.log import PeerLog
+from gapless.core.orders.publisher.log import NO_SUBSCRIPTIONS, PeerLog
 from gapless.core.overlay.overlay import Overlay
 from gapless.matching import MatchIndex
 
@@ -197,7 +197,7 @@ class Subscribing:
     def receive(self, peer: NodeId, run: Run) -> None:
         """Deliver what is new, promised, and known to all who forwarded it."""
         header, source = run.header, source_of(run.events[0])
-        index = self._indexes.get(source[0])
+        index = self._indexes.get(source[0]) or NO_SUBSCRIPTIONS
         verdicts: dict[SubscriptionId, Verdict] = {}
         highest = self._highest.get(source, (0, 0))
         for event in run.events:
@@ -205,7 +205,7 @@ class Subscribing:
             if position <= highest:
                 continue
             highest = position
-            for unique in index.match(event.attributes) if index is not None else ():
+            for unique in index.match(event.attributes):
                 own, verdict = self.own[unique], verdicts.get(unique)
                 if verdict is None:
                     verdict = verdicts[unique] = self._judge(unique, own, peer, header, event.publisher)
