@@ -98,12 +98,10 @@ class Attributes:
         reading.attributes = attributes
         names, plain = self._names, type(attributes) is dict
         if plain:
-            pairs = (
-                [(name, value) for name, value in attributes.items() if name in names]
-                if len(attributes) <= len(names)
-                else [(name, attributes[name]) for name in names if name in attributes]
-            )
-            for name, value in pairs:
+            for name in (
+                names if len(names) < len(attributes) else [each for each in attributes if each in names]
+            ):
+                value = attributes.get(name)
                 kind = type(value)
                 if kind is str or kind is int or (kind is float and not isnan(value)):  # type: ignore[arg-type]
                     reading[name] = value  # type: ignore[assignment]
