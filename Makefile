@@ -29,10 +29,10 @@ types: setup
 	$(BIN)/mypy
 
 check: style types ## lint, types, layers and the fast tests
-	$(BIN)/pytest -q -n $(JOBS) --dist loadgroup -m "not slow"
+	$(BIN)/pytest -q -n $(JOBS) -m "not slow"
 
 test: setup ## all tests
-	$(BIN)/pytest -q -n $(JOBS) --dist loadgroup
+	$(BIN)/pytest -q -n $(JOBS)
 
 demo: setup ## brokers as processes, killed while a market trades, and the verdict
 	$(BIN)/gapless demo

@@ -17,16 +17,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share a Spark session, or a cluster, run in one process, so that only one is started."""
-    for item in items:
-        for shared in ("cluster", "spark"):
-            if shared in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.xdist_group(shared))
-                break
-
-
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Real Spark, in ``local[2]``: the session of this process, which the commands use, too."""
