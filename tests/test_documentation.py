@@ -17,7 +17,9 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_python_examples_run(example: str) -> None:
+def test_python_examples_run(example: str, request: pytest.FixtureRequest) -> None:
+    if "open_session" in example:
+        request.getfixturevalue("spark")  # a process has one session only
     exec(compile(example, "example", "exec"), {})
 
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from gapless.cli import app
-from gapless.spark.session import open_session
 
 EVENTS = [
     {"id": 1, "symbol": "IBM", "price": 131.2, "desk": {"region": "EU-W"}},
@@ -30,14 +27,7 @@ SUBSCRIPTIONS = [
 MATCHES = [(1, "[ibm]"), (1, "dear"), (1, "europe"), (2, "[ibm]"), (3, "dear")]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def session() -> Iterator[SparkSession]:
-    """The session of this process, which the command uses, too; stopped if it was started here."""
-    found = SparkSession.getActiveSession()
-    running = found or open_session("tests", master="local[2]")
-    yield running
-    if found is None:
-        running.stop()
+pytestmark = pytest.mark.usefixtures("spark")
 
 
 def run(*arguments: object) -> Result:

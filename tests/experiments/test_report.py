@@ -92,6 +92,7 @@ def test_the_report_names_models_commands_and_the_paper(out: Path) -> None:
     text = (out / "report.md").read_text()
     for name in FIGURES:
         assert f"`gapless figures --only {name} --seed 0`" in text
+    assert "**A quick run**" in text, "100 brokers are not the paper's 1,000"
     assert text.count("top: complete k-ary tree, bottom: random attachment") == 2 * len(FIGURES)
     for place in ("IX-A", "IX-B", "IX-C", "IX-D"):
         assert f"section {place}" in text
@@ -109,7 +110,9 @@ def test_the_report_says_first_where_the_paper_differs(out: Path) -> None:
     assert "vast throughput degradation" in differ
     assert "From δ = 3 to 2 by 1.7 points, from 2 to 1 by 3.3." in differ
     assert "almost all brokers’ neighborhoods" in differ
-    assert "kary: 50 know a quarter of the network or more, 25 know 100 brokers or more" in differ
+    assert (
+        "complete k-ary tree: 50 know a quarter of the network or more, 25 know 100 brokers or more" in differ
+    )
     assert "increasing δ improves" not in differ
     assert "97% of publications" in differ, "95 % is less than 97 %"
 

@@ -214,6 +214,7 @@ def test_the_command_writes_results_and_traces(spark: SparkSession, tmp_path: Pa
         each: outcome["digest"] for each, outcome in alone.items()
     }
     assert found(spark.read.parquet(str(out))) == alone
+    assert not list(traces.glob("*.parquet")), "nothing beside the directories of the runs"
     lines = spark.read.parquet(str(traces)).groupBy("run").agg(f.count("line")).collect()
     assert dict(map(tuple, lines)) == {job.name_of(*each): len(simulate(*each)[1]) for each in runs}
 

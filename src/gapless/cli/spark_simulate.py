@@ -137,14 +137,17 @@ def _execute(
             with watched(session, "simulating", tasks=tasks):
                 table = results.toArrow()
             with watched(session, "writing traces", tasks=tasks):
-                lines.write.mode("append").partitionBy("run").parquet(traces)
+                lines.write.mode("overwrite").partitionBy("run").parquet(traces)
     if out is not None:
-        session.createDataFrame(table, RESULTS).coalesce(1).write.mode("append").parquet(out)
+        session.createDataFrame(table, RESULTS).coalesce(1).write.mode("overwrite").parquet(out)
     return [{**row, "counts": dict(row["counts"])} for row in table.to_pylist()]
 
 
 def _reserve(session: SparkSession, path: str, schema: StructType) -> None:
-    """Make the directory, before hours of work rather than after: nothing is overwritten or mixed."""
+    """Make the directory, before hours of work rather than after: nothing of others is overwritten or mixed.
+
+    It has an empty table in it, which is replaced in the end.
+    """
     try:
         session.createDataFrame([], schema).write.mode("error").parquet(path)
     except AnalysisException as error:

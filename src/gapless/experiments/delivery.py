@@ -26,7 +26,7 @@ from pyspark.sql import functions as f
 from gapless.core.model import SECOND, BeyondDelta, NodeId, OrderName, Topic
 from gapless.core.overlay.sessions import Timing
 from gapless.experiments.drawing import INK, legend, line, panels, stroke
-from gapless.experiments.figure import Figure, Finding, Row, Size, Table, Task, by_delta, pick
+from gapless.experiments.figure import Figure, Finding, Row, Size, Table, Task, by_delta, pick, span
 from gapless.experiments.networks import DELTAS, FANOUTS, MODELS, Network, neighbours_of
 from gapless.experiments.reach import within_reach
 from gapless.simulation import trace
@@ -57,18 +57,20 @@ class Delivery(Figure):
     title = "Publications delivered after failures"
     columns = ("model", "fanout", "delta", "failures", "deliverable_percent", "delivered_percent")
     counts = (
-        "model string, fanout long, delta long, failures long, pairs long, deliverable long, delivered long"
+        "model string, fanout long, delta long, failures long, "
+        "pairs long, deliverable long, delivered long, squares long"
     )
+    caption = "publisher order with relaxed legitimacy; {runs} simulated runs a line"
     method = """
-        {runs} simulated networks of {brokers} brokers for each line (random trees: each another), with
+        Simulated networks of {brokers} brokers, {runs} for each line (random trees: each another), with
         publisher order and relaxed legitimacy (`beyond_delta="mark"`). After each step of failures a client
         of every broker that lives to the end ({survivors} of them) publishes an event; the clients of 12 of
         these brokers, drawn at random, subscribe to everything, as a sample of the paper’s all-to-all. A
         pair counts as delivered when the event arrived, and as deliverable when the primary path between
         the two brokers has no more than δ failed ones in a row, which is computed for the same failures by
         code that knows nothing of the protocol. The checkers found no duplicate, no gap and no wrong order
-        in any run. Much depends on where a few failures fall, so the lines of few runs are rough; the two
-        values of a point are of the same failures.
+        in any run. Much depends on where a few failures fall, so the means of few runs are rough: the table
+        has their standard errors. The two values of a point are of the same failures, and can be compared.
     """
     full = Size(brokers=500, failures=(0, 17, 34, 51, 68, 85), runs=6)
     quick = Size(brokers=60, failures=(0, 5, 10), runs=1)
@@ -91,17 +93,22 @@ class Delivery(Figure):
             for failures in task.failures:
                 crowd.fail(failures)
                 counted = {name: len(getattr(crowd, name)()) for name in COUNTED}
-                rows.append({**task.labels, "delta": task.delta, "failures": failures, **counted})
+                squares = counted["delivered"] ** 2
+                labels = {**task.labels, "delta": task.delta, "failures": failures}
+                rows.append({**labels, **counted, "squares": squares})
             crowd.judge()
         return rows
 
     def summary(self, found: DataFrame, size: Size) -> DataFrame:
-        """The share of the pairs of all runs."""
+        """The share of the pairs of all runs, and the standard error of what was delivered."""
         total = found.groupBy("model", "fanout", "delta", "failures").agg(
-            *(f.sum(name).alias(name) for name in COUNTED)
+            *(f.sum(name).alias(name) for name in (*COUNTED, "squares"))
         )
         percent = {name: 100 * f.col(name) / f.col("pairs") for name in ("deliverable", "delivered")}
-        return total.withColumns({f"{name}_percent": f.round(value, 4) for name, value in percent.items()})
+        spread = f.greatest(f.lit(0.0), f.col("squares") * size.runs - f.col("delivered") ** 2)
+        error = 100 * f.sqrt(spread / max(size.runs - 1, 1)) / f.col("pairs")
+        shares = {f"{name}_percent": f.round(value, 4) for name, value in percent.items()}
+        return total.withColumns({**shares, "error": error})
 
     def draw(self, rows: Sequence[Row], size: Size) -> Drawing:
         """Lines for what can be delivered, marks for what was."""
@@ -131,7 +138,9 @@ class Delivery(Figure):
         most = max(size.failures)
         found = [row for row in rows if row["failures"] == most]
         return by_delta(
-            f"Delivered (deliverable) pairs, in %, with {most} of {size.brokers} failed", found, _shown
+            f"Delivered ± standard error (deliverable) pairs, in %, with {most} of {size.brokers} failed",
+            found,
+            _shown,
         )
 
     def findings(self, rows: Sequence[Row], size: Size) -> list[Finding]:
@@ -149,48 +158,42 @@ class Delivery(Figure):
             Finding(
                 "we investigated how the increased network connectivity translates to actual delivery",
                 "section IX-B",
-                f"Delivered is {_range(100 * each for each in ratios)} % of deliverable, over all points.",
+                f"Delivered is {span(100 * each for each in ratios)} % of deliverable, over all points.",
                 all(0.99 <= each <= 1 for each in ratios),
             ),
             Finding(
                 "a system configured with a modest value of δ = 3 is able to reliably deliver 97% of "
                 "publications in presence of failure of up to 17% of brokers",
                 "abstract",
-                f"With {most} of {size.brokers} failed and δ = 3: {_range(line[3] for line in last)} %.",
+                f"With {most} of {size.brokers} failed and δ = 3: {span(line[3] for line in last)} %.",
                 max(lost) <= 100 - PROMISED,
             ),
             Finding(
                 "the system throughput for δ = 3 is just within 2 − 3% of expected deliveries had there be "
                 "no disconnections",
                 "section IX-B",
-                f"It stays {_range(lost)} points below, with {most} failed.",
+                f"It stays {span(lost)} points below, with {most} failed.",
                 max(lost) <= 3,
             ),
             Finding(
                 "lowering δ from 3 to 1 degrades system’s throughput by steps of about 4%",
                 "section IX-B",
-                f"From δ = 3 to 2 by {_range(first for first, _ in steps)} points, "
-                f"from 2 to 1 by {_range(second for _, second in steps)}.",
+                f"From δ = 3 to 2 by {span(first for first, _ in steps)} points, "
+                f"from 2 to 1 by {span(second for _, second in steps)}.",
                 all(2 <= each <= 6 for both in steps for each in both),
             ),
             Finding(
                 "for δ = 0, the system suffers from vast throughput degradation due to widespread "
                 "disconnections",
                 "section IX-B",
-                f"With {most} failed, δ = 0 delivers {_range(line[0] for line in last)} %.",
+                f"With {most} failed, δ = 0 delivers {span(line[0] for line in last)} %.",
                 all(line[0] < VAST for line in last),
             ),
         ]
 
 
 def _shown(row: Row) -> str:
-    return f"{row['delivered_percent']:.2f} ({row['deliverable_percent']:.2f})"
-
-
-def _range(values: Iterable[float]) -> str:
-    shown = sorted(values)
-    low, high = f"{shown[0]:.1f}", f"{shown[-1]:.1f}"
-    return low if low == high else f"{low} to {high}"
+    return f"{row['delivered_percent']:.2f} ± {row['error']:.2f} ({row['deliverable_percent']:.2f})"
 
 
 @contextmanager

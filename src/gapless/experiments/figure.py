@@ -74,21 +74,27 @@ class Figure(ABC):
     """The columns of the CSV file, which are fixed."""
     counts: ClassVar[str]
     """The schema of what a task finds."""
+    caption: ClassVar[str]
+    """What the picture shows, besides the networks; with places for the values of a size."""
     method: ClassVar[str]
     """How it is made, for people; with places for the values of a size."""
     full: ClassVar[Size]
     quick: ClassVar[Size]
 
     @property
+    def number(self) -> str:
+        """Its number in the paper."""
+        return self.name.split(".")[1]
+
+    @property
     def stem(self) -> str:
         """The name of its files, without the ending."""
-        paper, number = self.name.split(".")
-        return f"{paper}-fig{number}"
+        return f"{self.name.split('.')[0]}-fig{self.number}"
 
-    def made(self, size: Size) -> str:
-        """How it was made."""
+    def told(self, text: str, size: Size) -> str:
+        """The caption or the method, with the values of a size."""
         most = max(size.failures, default=0)
-        return " ".join(self.method.split()).format(
+        return " ".join(text.split()).format(
             brokers=f"{size.brokers:,}", runs=f"{size.runs:,}", survivors=size.brokers - most
         )
 
@@ -142,6 +148,13 @@ def pick(rows: Iterable[Row], column: str, **where: Any) -> Any:
     """The value of a column in the one row of which all this is true."""
     (found,) = (row[column] for row in rows if all(row[name] == wanted for name, wanted in where.items()))
     return found
+
+
+def span(values: Iterable[float], digits: int = 1) -> str:
+    """From the least to the greatest."""
+    shown = sorted(values)
+    low, high = f"{shown[0]:.{digits}f}", f"{shown[-1]:.{digits}f}"
+    return low if low == high else f"{low} to {high}"
 
 
 def by_delta(title: str, rows: Sequence[Row], shown: Callable[[Row], str]) -> Table:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 
 from gapless.experiments.drawing import INK, legend, panels, stroke
 from gapless.experiments.figure import Figure, Finding, Row, Size, Table, Task, by_delta
-from gapless.experiments.networks import DELTAS, MODELS, Network
+from gapless.experiments.networks import DELTAS, MODEL_NAMES, MODELS, Network
 from gapless.experiments.overlays import topologies
 
 LARGE = 100
@@ -32,6 +32,7 @@ class Neighbourhoods(Figure):
     title = "Size of the neighbourhoods"
     columns = ("model", "fanout", "delta", "size", "brokers")
     counts = "model string, fanout long, delta long, size long, brokers long"
+    caption = "the brokers of one tree a panel"
     method = """
         The neighbourhoods that the brokers of one tree of {brokers} keep: for each broker the number of
         others within δ+1 of it.
@@ -93,8 +94,9 @@ class Neighbourhoods(Figure):
         quarter = size.brokers // 4
         centre = {model: sizes[model, 7, 3] for model in MODELS}
         told = [
-            f"{model}: {sum(each >= quarter for each in some)} know a quarter of the network or more, "
-            f"{sum(each >= LARGE for each in some)} know {LARGE} brokers or more, the largest {some[-1]:,}"
+            f"{MODEL_NAMES[model]}: {sum(each >= quarter for each in some)} know a quarter of the network or "
+            f"more, {sum(each >= LARGE for each in some)} know {LARGE} brokers or more, "
+            f"the largest {some[-1]:,}"
             for model, some in centre.items()
         ]
         return [

@@ -110,9 +110,11 @@ def _blocks(made: Sequence[Made], out: Path, command: str) -> Iterator[Block]:
     yield Heading(1, "Figures of paper 000, made again")
     yield f"Made by `{command}`."
     yield " ".join(ABOUT.split())
+    if any(each.size != each.figure.full for each in made):
+        yield "**A quick run**: smaller networks than the paper’s; what is not the same means little."
     yield Heading(2, "Where the paper’s text and the measured values differ")
     differ = [
-        f"Figure {each.figure.name}, {finding.where}: “{finding.claim}”. {finding.measured}"
+        f"Figure {each.figure.number}, {finding.where}: “{finding.claim}”. {finding.measured}"
         for each in made
         for finding in each.figure.findings(each.rows, each.size)
         if not finding.agrees
@@ -124,14 +126,14 @@ def _blocks(made: Sequence[Made], out: Path, command: str) -> Iterator[Block]:
 
 def _section(made: Made, out: Path) -> Iterator[Block]:
     figure, size = made.figure, made.size
-    number = figure.name.split(".")[1]
-    yield Heading(2, f"Figure {number}: {figure.title}")
+    yield Heading(2, f"Figure {figure.number}: {figure.title}")
     caption = (
-        f"Figure {number} of paper 000, by gapless: {size.brokers:,} brokers; top: complete k-ary tree, "
-        "bottom: random attachment; left: fan-out 3, right: fan-out 7."
+        f"Figure {figure.number} of paper 000, by gapless: {size.brokers:,} brokers; top: complete k-ary "
+        "tree, bottom: random attachment; left: fan-out 3, right: fan-out 7; "
+        f"{figure.told(figure.caption, size)}."
     )
     yield Picture(out / f"{figure.stem}.png", caption)
-    yield figure.made(size)
+    yield figure.told(figure.method, size)
     yield figure.table(made.rows, size)
     findings = figure.findings(made.rows, size)
     lines = [

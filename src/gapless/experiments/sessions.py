@@ -33,6 +33,7 @@ class Sessions(Figure):
     title = "Number of active sessions"
     columns = ("model", "fanout", "failures", "sessions", "brokers")
     counts = "model string, fanout long, failures long, sessions long, found long"
+    caption = "δ = 3; mean of {runs} runs"
     method = """
         {brokers} brokers, δ = 3; the mean of {runs} runs. Each live broker walks its own neighbourhood
         round the failed brokers, as it does in a running network; the sessions at which the walk ends are
