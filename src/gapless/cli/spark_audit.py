@@ -45,7 +45,7 @@ def audit(
     remote: Annotated[str | None, typer.Option(help="A Spark Connect address, sc://host:port.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Find what was lost, duplicated, reordered, missed or invented in traces; exit code 1 if anything was."""
+    """Find what was lost, doubled, reordered, missed or invented in traces; exit code 1 if anything was."""
     try:
         session = open_session("audit", master=master, remote=remote, settings=SETTINGS)
         if out is not None:
