@@ -1,11 +1,20 @@
-"""Traces for the tests of the audit, and what the checkers in this process say about them."""
+"""Traces for the tests of the audit, and what the checkers in this process say about them.
+
+``PYTHONPATH=tests python -m spark.auditing 4000`` compares the audit with the checkers on so many traces, by
+every promise, in runs that ended healed and in runs that did not; the tests do it with a few hundred.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import msgspec
@@ -14,11 +23,17 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from gapless.core.model import OrderName
 from gapless.simulation.checkers import check
+from gapless.simulation.run import Options, simulate
 from gapless.simulation.trace import Confirm, Crash, Deliver, Live, Publish, Record, Reset, Subscribe
+from gapless.spark.jobs.audit import transform
 from gapless.spark.jobs.simulate import rows_of
 from gapless.spark.schemas import TRACE
-from simulation.histories import chaotic
+from gapless.spark.session import open_session
+from simulation.histories import chaotic, correct
+from simulation.mutants import broken
+from simulation.test_mutants import PINNED, TINY
 
 Found: TypeAlias = tuple[str, str, int, int, str | None, str | None, int | None, str]
 """A violation: run, kind, line, moment, subscription, publisher, sequence, message."""
@@ -78,3 +93,67 @@ def _varied(rng: Random, record: Record, topics: Mapping[str, str]) -> Record:
             return msgspec.structs.replace(record, node=rng.choice((record.node, "b", "z")))
         case _:
             return record
+
+
+def damaged(rng: Random) -> list[Record]:
+    """A correct history with one delivery dropped, repeated, or exchanged with another one."""
+    trace = correct(rng)
+    indices = [i for i, record in enumerate(trace) if isinstance(record, Deliver)]
+    if len(indices) > 1:
+        i, j = sorted(rng.sample(indices, 2))
+        match rng.choice(("drop", "repeat", "exchange")):
+            case "drop":
+                del trace[i]
+            case "repeat":
+                trace.insert(j, trace[i])
+            case _:
+                trace[i], trace[j] = trace[j], trace[i]
+    return trace
+
+
+def simulated(options: Options, seed: int, mutant: str | None = None) -> list[Record]:
+    """What happened in a run, of the protocol with a fault if a ``mutant`` is named."""
+    with broken(mutant) if mutant else nullcontext():
+        return list(simulate(options, seed)[1])
+
+
+def many(number: int) -> dict[str, list[Record]]:
+    """About so many traces of kept and broken promises, a few of them simulated."""
+    made = {"chaotic": chaotic, "varied": varied, "correct": correct, "damaged": damaged}
+    runs = {
+        f"{kind}-{seed}": make(Random(seed)) for kind, make in made.items() for seed in range(number // 4)
+    }
+    small = replace(TINY, events=20)
+    for seed in range(number // 40):
+        runs[f"best-effort-{seed}"] = simulated(replace(small, order=OrderName.BEST_EFFORT), seed)
+        runs[f"publisher-{seed}"] = simulated(small, seed)
+    for mutant, (options, seeds) in PINNED.items():
+        for seed in range(seeds[0], seeds[0] + 1 + number // 400):
+            runs[f"mutant-{mutant}-{seed}"] = simulated(replace(options, events=40), seed, mutant)
+    return runs
+
+
+def main(number: int) -> int:
+    """Exit code 0 when the audit finds exactly what the checkers find."""
+    traces = many(number)
+    session = open_session("audit and checkers")
+    with TemporaryDirectory() as directory:
+        rows = session.read.parquet(write(Path(directory) / "traces.parquet", traces))
+        ends = ({"healed": True}, {"healed": True, "durable": True}, {"healed": False})
+        same = [_compare(rows, traces, promise=promise, **end) for promise, end in product(OrderName, ends)]
+    return 0 if all(same) else 1
+
+
+def _compare(rows: DataFrame, traces: Mapping[str, list[Record]], **options: Any) -> bool:
+    theirs, ours = expected(traces, **options), found(transform(rows, **options))
+    rows.sparkSession.catalog.clearCache()
+    clean, verdict = len(traces) - len({run for run, *_ in theirs}), "same" if ours == theirs else "DIFFERENT"
+    counts = dict(Counter(kind for _, kind, *_ in theirs.elements()))
+    told = f"{verdict}: {options}, {len(traces):,} traces, {clean:,} of them clean: {counts}"
+    sys.stdout.write(f"{told}\n")
+    sys.stdout.flush()
+    return ours == theirs
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))

@@ -27,7 +27,7 @@ Selectors: TypeAlias = Mapping[tuple[str, str], tuple[str, ...]]
 
 
 def match(publications: DataFrame, selectors: Selectors) -> DataFrame:
-    """Publications, with the ``selectors`` of their run and topic that they match in place of ``attributes``."""
+    """Publications with the ``selectors`` of their run and topic that they match, without ``attributes``."""
     kept = StructType([each for each in publications.schema if each.name != "attributes"])
     return publications.mapInArrow(_matcher(selectors), kept.add("selectors", TEXTS))
 

@@ -17,10 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from operator import attrgetter
 from typing import Any, get_args
-from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
@@ -28,19 +25,18 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from gapless.simulation.trace import Record, TraceError, decode
+from gapless.spark.jobs.simulate import row_of
 from gapless.spark.schemas import NUMBER, TEXT, TRACE
 
 RECORDS = {kind.__struct_config__.tag: kind for kind in get_args(Record)}
 """The kinds of records, by name."""
 
-SPLIT = StructType().add("file", TEXT).add("block", NUMBER).add("offset", NUMBER)
-"""Where a line stands: it is number ``offset`` of the split of the file that begins at byte ``block``."""
-
-FIELDS = StructType([each for each in TRACE if each.name != "line"]).add("error", TEXT)
-DECODED = StructType([*SPLIT, *FIELDS])
+DECODED = StructType([StructField(each.name, each.dataType) for each in TRACE if each.name != "line"])
+DECODED.add("error", TEXT).add("block", NUMBER).add("offset", NUMBER)
+"""A line, if all is well: number ``offset`` of the split of its file that begins at byte ``block``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +82,8 @@ def survey(lines: DataFrame) -> Survey:
     first = f.min(f.when(f.col("wrong").isNotNull(), f.struct("run", "wrong")))
     sums = [f.coalesce(f.sum(name), f.lit(0)).alias(name) for name in ("lines", "published", "delivered")]
     row = runs.agg(f.count("*").alias("runs"), *sums, twice.alias("twice"), first.alias("first")).collect()[0]
+    if row.runs == 0:
+        raise TraceError("there is no record to audit")
     if row.first is not None:
         raise TraceError(f"{row.first.run}, line {row.first.wrong.line}: {row.first.wrong.error}")
     if row.twice is not None:
@@ -93,23 +91,29 @@ def survey(lines: DataFrame) -> Survey:
     return Survey(row.runs, row.lines, row.published, row.delivered)
 
 
+def _file() -> Column:
+    """The path of the file that a row is from, as a person would write it."""
+    path = f.replace(f.col("_metadata.file_path"), f.lit("+"), f.lit("%2B"))  # which is no space
+    return f.regexp_replace(f.url_decode(path), "^file:/+", "/")
+
+
 # -- JSON lines --------------------------------------------------------------------------------------------
 
 
 def _json_lines(session: SparkSession, path: str) -> DataFrame:
     text = session.read.option("lineSep", "\n").option("recursiveFileLookup", True).text(path)
-    place = (f.col("_metadata.file_path").alias("file"), f.col("_metadata.file_block_start").alias("block"))
-    earlier = Window.partitionBy("file").orderBy("block").rowsBetween(Window.unboundedPreceding, -1)
+    place = (_file().alias("run"), f.col("_metadata.file_block_start").alias("block"))
+    earlier = Window.partitionBy("run").orderBy("block").rowsBetween(Window.unboundedPreceding, -1)
     blocks = (
         text.select(*place)
-        .groupBy("file", "block")
+        .groupBy("run", "block")
         .count()
-        .select("file", "block", f.coalesce(f.sum("count").over(earlier), f.lit(0)).alias("before"))
+        .select("run", "block", f.coalesce(f.sum("count").over(earlier), f.lit(0)).alias("before"))
     )
     return (
         text.select(*place, f.col("value").cast("binary").alias("text"))
         .mapInArrow(_decoded, DECODED)
-        .join(f.broadcast(blocks), ["file", "block"])
+        .join(f.broadcast(blocks), ["run", "block"])
         .withColumn("line", f.col("before") + f.col("offset"))
         .select(*TRACE.names, "error")
         .persist()
@@ -120,68 +124,35 @@ def _decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The records of lines; a split comes as a whole and in order, perhaps after another one."""
     split, offset = None, 0
     for batch in batches:
-        records: dict[type[Any], list[tuple[str, int, int, Any]]] = {}
-        for file, block, text in zip(
-            *(batch.column(name).to_pylist() for name in batch.schema.names), strict=True
-        ):
-            if split != (file, block):
-                split, offset = (file, block), 0
+        rows: list[dict[str, Any]] = []
+        for run, block, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            if split != (run, block):
+                split, offset = (run, block), 0
             offset += 1
             if text and not text.isspace():
-                record = _record(text)
-                records.setdefault(type(record), []).append((file, block, offset, record))
-        for kind, placed in records.items():
-            yield from _columns(kind, placed)
+                rows.append({"run": run, "block": block, "offset": offset, **_row(text)})
+        yield from _batches(rows)
 
 
-def _record(text: bytes) -> Record | str:
+def _row(text: bytes) -> dict[str, Any]:
     """The record of a line, or what is wrong with it."""
     try:
-        return decode(text)
+        return row_of(decode(text))
     except TraceError as error:
-        return str(error).removeprefix("line 1: ")
+        return {"error": str(error).removeprefix("line 1: ")}
 
 
-def _columns(kind: type[Any], placed: list[tuple[str, int, int, Any]]) -> Iterator[pa.RecordBatch]:
-    """Records of one kind, in columns."""
-    files, blocks, offsets, records = zip(*placed, strict=True)
-    columns: dict[str, Any] = {"file": files, "block": blocks, "offset": offsets, "run": [*map(_run, files)]}
-    if kind is str:
-        columns |= {"error": records}
-    else:
-        names = kind.__struct_fields__
-        columns |= {"kind": [kind.__struct_config__.tag] * len(records)}
-        columns |= {name: [*map(attrgetter(name), records)] for name in names}
-    for name, convert in (("attributes", _json), ("start", dict.items)):
-        if name in columns:
-            columns[name] = [*map(convert, columns[name])]
+def _batches(rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+    """Rows in columns; numbers that are too large for them are wrong, too."""
     try:
-        yield _batch(columns, len(records))
+        yield pa.RecordBatch.from_pylist(rows, to_arrow_schema(DECODED))
     except (OverflowError, ValueError) as error:
-        if len(records) == 1:
-            yield from _columns(str, [(*placed[0][:3], str(error))])
-            return
-        for each in placed:
-            yield from _columns(kind, [each])
-
-
-def _batch(columns: dict[str, Any], rows: int) -> pa.RecordBatch:
-    schema = to_arrow_schema(DECODED)
-    arrays = [
-        pa.array(columns[each.name], each.type) if each.name in columns else pa.nulls(rows, each.type)
-        for each in schema
-    ]
-    return pa.RecordBatch.from_arrays(arrays, names=schema.names)
-
-
-def _json(attributes: dict[str, Any]) -> str:
-    return msgspec.json.encode(attributes).decode()
-
-
-@lru_cache(maxsize=1 << 12)
-def _run(file: str) -> str:
-    """The name of a run: the path of its file as a person would write it."""
-    return unquote(file.removeprefix("file://").removeprefix("file:"))
+        if len(rows) > 1:
+            for row in rows:
+                yield from _batches([row])
+        else:
+            place = {name: rows[0][name] for name in ("run", "block", "offset")}
+            yield from _batches([{**place, "error": str(error)}])
 
 
 # -- Parquet -----------------------------------------------------------------------------------------------
@@ -198,9 +169,9 @@ def _parquet(session: SparkSession, path: str) -> DataFrame:
         if each.name in given:
             if given[each.name] not in (wanted, "int") and each.name != "run":
                 raise TraceError(f"{path}: the column {each.name} is {given[each.name]}, not {wanted}")
-            columns[each.name] = f.col(each.name).cast(each.dataType)
+            columns[each.name] = f.col(each.name).cast(wanted)
         else:
-            columns[each.name] = _implied(each.name).cast(each.dataType)
+            columns[each.name] = _implied(each.name).cast(wanted)
     lines = table.select(*(column.alias(name) for name, column in columns.items()))
     return lines.withColumn("error", _error())
 
@@ -208,7 +179,7 @@ def _parquet(session: SparkSession, path: str) -> DataFrame:
 def _implied(name: str) -> Column:
     """The value of a column that a table does not have."""
     if name == "run":
-        return f.regexp_replace(f.col("_metadata.file_path"), "^file:/+", "/")
+        return _file()
     return f.col("_metadata.row_index") + 1 if name == "line" else f.lit(None)
 
 
