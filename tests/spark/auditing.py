@@ -145,7 +145,7 @@ def main(number: int) -> int:
 
 
 def _compare(rows: DataFrame, traces: Mapping[str, list[Record]], **options: Any) -> bool:
-    theirs, ours = expected(traces, **options), found(transform(rows, **options))
+    theirs, ours = expected(traces, **options), found(transform(rows, **options, whole=0))
     rows.sparkSession.catalog.clearCache()
     clean, verdict = len(traces) - len({run for run, *_ in theirs}), "same" if ours == theirs else "DIFFERENT"
     counts = dict(Counter(kind for _, kind, *_ in theirs.elements()))

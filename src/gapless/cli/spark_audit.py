@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from pyspark.errors import AnalysisException, PythonException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 from rich.console import Console
@@ -21,8 +21,8 @@ from gapless.spark.progress import watched
 from gapless.spark.schemas import VIOLATIONS
 from gapless.spark.session import open_session
 
-SETTINGS = {"spark.sql.shuffle.partitions": "32"}
-"""Enough that a part of a large trace fits into memory; what stays small is put together again."""
+LINES_PER_PART = 500_000
+"""Long traces are divided into more parts than Spark would make by itself, so that each fits into memory."""
 
 
 def audit(
@@ -46,8 +46,8 @@ def audit(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Find what was lost, doubled, reordered, missed or invented in traces; exit code 1 if anything was."""
+    session = open_session("audit", master=master, remote=remote)
     try:
-        session = open_session("audit", master=master, remote=remote, settings=SETTINGS)
         if out is not None:
             _reserve(session, out)
         with watched(session, "auditing"):
@@ -55,9 +55,8 @@ def audit(
                 session, path, promise, healed=not unfinished, durable=durable, first=first, out=out
             )
     except TraceError as error:
-        raise typer.BadParameter(str(error)) from error
-    except PythonException as error:
-        raise typer.BadParameter(_last_line(str(error))) from error
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from error
     if as_json:
         typer.echo(json.dumps(result))
     else:
@@ -78,6 +77,7 @@ def _audited(
     """Read, judge, write what was asked for, and give back what is shown."""
     lines = job.read(session, path)
     seen = job.survey(lines)
+    _divide(session, seen.lines)
     violations = job.transform(lines.drop("error"), promise=promise, healed=healed, durable=durable).persist()
     counts = (
         violations.groupBy("kind")
@@ -98,6 +98,12 @@ def _audited(
     }
 
 
+def _divide(session: SparkSession, lines: int) -> None:
+    name = "spark.sql.shuffle.partitions"
+    parts = max(int(session.conf.get(name) or 0), lines // LINES_PER_PART)
+    session.conf.set(name, str(parts))
+
+
 def _first(violations: DataFrame, number: int) -> DataFrame:
     """The first violations of each kind, by run and line."""
     place = ("run", "line", "subscription", "publisher", "sequence")
@@ -114,12 +120,6 @@ def _reserve(session: SparkSession, path: str) -> None:
         if error.getCondition() != "PATH_ALREADY_EXISTS":
             raise
         raise typer.BadParameter(f"{path} exists; name another directory, or remove it") from error
-
-
-def _last_line(text: str) -> str:
-    """What an error in a task says, without where it was raised."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1]
 
 
 def _show(result: dict[str, Any], console: Console, out: str | None) -> None:

@@ -18,7 +18,6 @@ from functools import cached_property
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-from gapless.simulation.trace import TraceError
 from gapless.spark.jobs.audit import given, matching, promises, stays
 from gapless.spark.jobs.audit.keys import EARLIER, EVENT, NAME, STREAM
 
@@ -79,12 +78,9 @@ class History:
         )
 
     def _selectors(self) -> dict[tuple[str, str], tuple[str, ...]]:
-        """The selectors by run and topic, from the subscriptions alone; raise where one is none."""
-        fault = f.min(f.when(f.col("fault").isNotNull(), f.struct("stay", "fault"))).alias("fault")
+        """The selectors by run and topic, from the subscriptions alone."""
         selectors = f.sort_array(f.collect_set("selector")).alias("selectors")
-        rows = self.stays.groupBy("run", "topic").agg(selectors, fault).collect()
-        for run, (line, what) in sorted((row.run, row.fault) for row in rows if row.fault is not None):
-            raise TraceError(f"{run}, line {line}: {what}")
+        rows = self.stays.groupBy("run", "topic").agg(selectors).collect()
         return {(row.run, row.topic): tuple(row.selectors) for row in rows}
 
     @cached_property

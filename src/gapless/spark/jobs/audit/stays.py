@@ -10,7 +10,6 @@ looked at.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -20,7 +19,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StructType
 
-from gapless.selectors import Selector, SelectorError
 from gapless.spark.jobs.audit.keys import NEVER
 from gapless.spark.schemas import FLAG, NUMBER, NUMBERS, TEXT, TEXTS
 
@@ -42,7 +40,6 @@ STAYS = (
     .add("subscription", TEXT)
     .add("topic", TEXT)
     .add("selector", TEXT)
-    .add("fault", TEXT)
     .add("durable", FLAG)
     .add("client", TEXT)
     .add("live", NUMBER)
@@ -50,9 +47,8 @@ STAYS = (
     .add("moves", ArrayType(MOVE))
     .add("grants", ArrayType(GRANT))
 )
-"""``stay``: the line that began it; ``fault``: what is wrong with the selector; ``client``: the last one;
-``live`` and ``ended``: NEVER where that is so; ``moves``: where it was; ``grants``: every live and
-reset."""
+"""``stay``: the line that began it; ``client``: the last one; ``live`` and ``ended``: NEVER where that is so;
+``moves``: where it was; ``grants``: every live and reset."""
 
 BATCH_ROWS = 10_000
 
@@ -101,8 +97,7 @@ def _followed(acts: Iterable[_Row]) -> Iterator[_Row]:
 
 
 def _begun(act: _Row) -> _Row:
-    stay = {**act, "stay": act["line"], "live": NEVER, "moves": [], "grants": []}
-    return {**stay, "fault": _fault(act["selector"])}
+    return {**act, "stay": act["line"], "live": NEVER, "moves": [], "grants": []}
 
 
 def _moved(stay: _Row, act: _Row) -> _Row:
@@ -116,12 +111,3 @@ def _moved(stay: _Row, act: _Row) -> _Row:
 def _ended(stay: _Row, line: int) -> _Row:
     stay["ended"] = stay["moves"][-1]["until"] = line
     return stay
-
-
-@lru_cache(maxsize=1 << 12)
-def _fault(selector: str) -> str | None:
-    try:
-        Selector(selector)
-    except SelectorError as error:
-        return str(error)
-    return None
