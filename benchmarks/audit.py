@@ -1,9 +1,9 @@
 """How the audit grows: traces of 100,000 and 1,000,000 deliveries, with violations planted in them.
 
 Each is one run, written as Parquet before the time is taken, and judged by joins and windows (``whole=0``),
-however short it is. Whatever its size, the audit must find all that is planted and nothing else, and a delivery must not cost more in a larger trace: at most twice as much
-in the largest as in the one before it. (In the smallest, most of the time is Spark's for planning and
-compiling.)
+however short it is. Whatever its size, the audit must find all that is planted and nothing else, and a
+delivery must not cost more in a larger trace: at most twice as much in the largest as in the one before it.
+(In the smallest, most of the time is Spark's for planning and compiling.)
 
 ``python -m benchmarks.audit --deliveries N`` (again for more) audits traces of other sizes, as large as
 10,000,000, and with ``--promise`` by other promises.

@@ -64,8 +64,9 @@ def test_short_runs_are_judged_each_in_one_task(
     spark: SparkSession, traces: dict[str, list[Record]], path: str
 ) -> None:
     rows = spark.read.parquet(path).repartition(5, "t", "line")
-    for options in ({"promise": "causal", "healed": False}, {"promise": "total", "healed": True}):
-        assert found(transform(rows, **options)) == expected(traces, **options)
+    for promise, healed in (("causal", False), ("total", True)):
+        violations = transform(rows, promise=promise, healed=healed)
+        assert found(violations) == expected(traces, promise=promise, healed=healed)
 
 
 def in_cluster(session: SparkSession, path: str) -> Counter[Any]:

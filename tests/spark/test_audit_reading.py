@@ -156,7 +156,7 @@ def test_what_is_not_there_is_named(spark: SparkSession, tmp_path: Path) -> None
 
 def test_rows_that_are_no_records_are_named(spark: SparkSession, tmp_path: Path) -> None:
     event = {"client": "c", "publisher": "p", "sequence": 1, "topic": "t"}
-    given = {
+    given: dict[str, dict[str, Any]] = {
         "": {"kind": "crash", "node": "b"},
         "there is no kind explode": {"kind": "explode"},
         "a crash needs a node": {"kind": "crash"},

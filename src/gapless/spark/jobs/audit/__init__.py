@@ -32,7 +32,7 @@ from gapless.spark.jobs.audit.total import differences, disagreements
 __all__ = ["Survey", "read", "survey", "transform"]
 
 WHOLE_LINES = 200_000
-"""A run of so many lines is judged in one task: about 200 MB, and a few seconds."""
+"""A run of so many lines is judged in one task: some hundred MB, and a few seconds."""
 
 
 def transform(

@@ -27,7 +27,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from gapless.simulation.checkers import history as one
-from gapless.simulation.checkers.causal import Causality, _Judge
+from gapless.simulation.checkers.causal import Causality, Judge
 from gapless.simulation.checkers.violations import Violation
 from gapless.simulation.trace import Deliver, Publish, Record
 from gapless.spark.jobs.audit.history import History
@@ -94,7 +94,7 @@ def _judged(run: str, topic: str, rows: Iterable[_Row], healed: bool) -> Iterato
                 causality.log(row["publisher"]).add(row["sequence"], row["other"], row["reach"])
             continue
         view = _View(topic, group)
-        for each in _Judge(view, causality, view.subscription).violations(healed):
+        for each in Judge(view, causality, view.subscription).violations(healed):
             yield {"run": run, **view.row(each)}
 
 
