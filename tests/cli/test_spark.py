@@ -35,7 +35,7 @@ def test_everything_else_works_without_spark(arguments: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["spark simulate --seeds 3", "spark match x y", "spark --help", "figures"]
+    "command", ["spark simulate --seeds 3", "spark audit x", "spark match x y", "spark --help", "figures"]
 )
 def test_without_spark_the_error_says_how_to_get_it(command: str) -> None:
     ran = without_spark(command)
@@ -56,7 +56,7 @@ def test_the_commands_are_listed_with_their_own_help() -> None:
     assert "spark" in CliRunner().invoke(app, ["--help"]).output
     ran = CliRunner().invoke(app, ["spark", "--help"])
     assert ran.exit_code == 0
-    assert all(name in ran.output for name in ("simulate", "match"))
+    assert all(name in ran.output for name in ("simulate", "audit", "match"))
     ran = CliRunner().invoke(app, ["spark", "simulate", "--help"], env={"COLUMNS": "200"})
     assert "gapless spark simulate" in ran.output
     assert "--max-down" in ran.output

@@ -106,9 +106,9 @@ def test_d3_47_all_operations_work_with_three_failures(part: int) -> None:
 def test_d3_47_a_publisher_whose_broker_is_down_is_promised_when_that_is_back() -> None:
     """A subscription that is confirmed while its publisher's own broker is down.
 
-    003 confirms it without that broker. Our implementation does so too and, as 000 has it, names the broker as
-    unreachable: what its publishers publish elsewhere meanwhile is not promised, for it may have taken events
-    of them without knowing the subscription. From its return on everything is.
+    003 confirms it without that broker. Our implementation does so too and, as 000 has it, names the broker
+    as unreachable: what its publishers publish elsewhere meanwhile is not promised, for it may have taken
+    events of them without knowing the subscription. From its return on everything is.
 
     Reference: 003, sections 4.2 and 5; 000, section IV (D3-47)
     """

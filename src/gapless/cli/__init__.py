@@ -43,7 +43,7 @@ def main() -> None:
 
 @app.command("spark", context_settings=HAND_OVER, add_help_option=False)
 def run_spark(context: typer.Context) -> None:
-    """Jobs on Spark: simulate, match."""
+    """Jobs on Spark: simulate, audit, match."""
     with _extra(context):
         from gapless.cli.spark import app as jobs  # noqa: PLC0415
 

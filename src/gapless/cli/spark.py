@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from gapless.cli.spark_audit import audit
 from gapless.cli.spark_match import match
 from gapless.cli.spark_simulate import simulate
 
@@ -13,5 +14,5 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
-app.command()(simulate)
-app.command()(match)
+for command in (simulate, audit, match):
+    app.command()(command)

@@ -150,10 +150,10 @@ def causal(history: History, *, healed: bool) -> Iterator[Violation]:
     pasts = causalities(history)
     for subscription in history.subscriptions:
         if subscription.live != NEVER and subscription.topic in pasts:
-            yield from _Judge(history, pasts[subscription.topic], subscription).violations(healed)
+            yield from Judge(history, pasts[subscription.topic], subscription).violations(healed)
 
 
-class _Judge:
+class Judge:
     """Follows the reliable deliveries of one subscription."""
 
     def __init__(self, history: History, causality: Causality, subscription: Subscription) -> None:

@@ -138,9 +138,14 @@ def _result(options: Options, outcome: Outcome) -> dict[str, Any]:
 def rows_of(run: str, trace: Iterable[Record]) -> Iterator[dict[str, Any]]:
     """The ``TRACE`` rows of a trace."""
     for line, record in enumerate(trace, start=1):
-        row = msgspec.to_builtins(record)
-        if "attributes" in row:
-            row["attributes"] = msgspec.json.encode(row["attributes"]).decode()
-        if "start" in row:
-            row["start"] = list(row["start"].items())
-        yield {"run": run, "line": line, **row}
+        yield {"run": run, "line": line, **row_of(record)}
+
+
+def row_of(record: Record) -> dict[str, Any]:
+    """The columns of ``TRACE`` that a record fills."""
+    row: dict[str, Any] = msgspec.to_builtins(record)
+    if "attributes" in row:
+        row["attributes"] = msgspec.json.encode(row["attributes"]).decode()
+    if "start" in row:
+        row["start"] = list(row["start"].items())
+    return row
