@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Generic, TypeAlias
+from typing import Any, Generic, TypeAlias
 
 from gapless.matching.clause import Clause, K
 from gapless.matching.compiling import Conjunction, conjunctions
@@ -89,6 +89,10 @@ class MatchIndex(Generic[K]):
             else:
                 subscribers.update(clause.subscribers)
         return [subscribers[place] for place in sorted(subscribers)]
+
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """For pickle: functions cannot be sent, so a copy looks up the first few too."""
+        return None, {name: None if name == "_few" else getattr(self, name) for name in self.__slots__}
 
     def _counted(self) -> int:
         """A number greater than all before."""
