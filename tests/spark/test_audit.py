@@ -31,7 +31,7 @@ def _forget(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def traces() -> dict[str, list[Record]]:
-    return many(400)
+    return many(200)
 
 
 @pytest.fixture(scope="module")
@@ -39,25 +39,25 @@ def path(traces: dict[str, list[Record]], tmp_path_factory: pytest.TempPathFacto
     return write(tmp_path_factory.mktemp("audit") / "traces.parquet", traces)
 
 
-@pytest.mark.parametrize("promise", ["causal", "total"])
 def test_agrees_with_the_checkers(
-    spark: SparkSession, traces: dict[str, list[Record]], path: str, promise: str
+    spark: SparkSession, traces: dict[str, list[Record]], path: str, tmp_path: Path
 ) -> None:
     """Whatever order the rows are in; and of a longer run it finds what is planted, and nothing else."""
-    durable = promise == "total"
+    options: dict[str, Any] = {"promise": "total", "healed": True, "durable": True}
     planted = Planted(10_000)
-    rows = spark.read.parquet(path).unionByName(planted.trace(spark)).repartition(5, "t", "line")
-    violations = transform(rows, promise=promise, healed=True, durable=durable, whole=0)
+    planted.trace(spark).repartition(5, "line").write.parquet(str(tmp_path / "planted.parquet"))
+    rows = spark.read.parquet(path, str(tmp_path / "planted.parquet"))
+    violations = transform(rows, **options, whole=0)
     assert violations.columns == VIOLATIONS.names
-    ours, theirs = found(violations), expected(traces, promise=promise, healed=True, durable=durable)
+    ours, theirs = found(violations), expected(traces, **options)
     seen = Counter({each: count for each, count in ours.items() if each[0] == "planted"})
     assert ours - seen == theirs
     where = [(kind, *event) for _, kind, _, _, *event, _ in seen.elements()]
-    assert sorted(where, key=str) == planted.violations(promise, durable=durable)
+    assert sorted(where, key=str) == planted.violations("total", durable=True)
     kinds = Counter(kind for _, kind, *_ in theirs.elements())
-    assert set(kinds) == {kind.value for kind in Kind} - {"causal" if durable else "total"}
+    assert set(kinds) == {kind.value for kind in Kind} - {"causal"}
     assert min(kinds.values()) > 5, "the traces hold too little to find"
-    assert len(set(traces) - {run for run, *_ in theirs}) > 50, "too few traces are clean"
+    assert len(set(traces) - {run for run, *_ in theirs}) > 30, "too few traces are clean"
 
 
 def test_short_runs_are_judged_each_in_one_task(
@@ -70,25 +70,16 @@ def test_short_runs_are_judged_each_in_one_task(
 
 
 def in_cluster(session: SparkSession, path: str) -> Counter[Any]:
-    return found(transform(session.read.parquet(path), promise="publisher", healed=False, whole=50))
+    return found(transform(session.read.parquet(path), promise="causal", healed=True, whole=54))
 
 
 def test_a_real_cluster_finds_the_same(cluster: Cluster, tmp_path: Path) -> None:
-    """In runs that did not end healed: nothing is lost yet. Some of them are judged in one task."""
+    """Of runs that are judged in one task and of others, in causal order."""
     some = {f"run-{seed}": chaotic(Random(seed)) for seed in range(60)}
-    theirs = expected(some, promise="publisher", healed=False)
-    assert min(map(len, some.values())) < 50 < max(map(len, some.values()))
-    assert {"gap", "order"} <= {kind for _, kind, *_ in theirs}
+    assert min(map(len, some.values())) < 54 < max(map(len, some.values()))
+    theirs = expected(some, promise="causal", healed=True)
+    assert {"causal", "gap", "lost"} <= {kind for _, kind, *_ in theirs}
     assert cluster.run(in_cluster, write(tmp_path / "traces.parquet", some)) == theirs
-
-
-def test_when_nothing_is_promised(spark: SparkSession, tmp_path: Path) -> None:
-    some = {"run": play("s+ p.1 p.2 p.3 s<p.3 s<p.1 s<p.1 s<p.4"), "nobody": play("p.1 p.2")}
-    rows = spark.read.parquet(write(tmp_path / "traces.parquet", some))
-    options: dict[str, Any] = {"promise": "best-effort", "healed": True, "durable": True}
-    theirs = expected(some, **options)
-    assert found(transform(rows, **options, whole=0)) == theirs
-    assert {kind for _, kind, *_ in theirs} == {"duplicate", "phantom"}
 
 
 def test_a_text_that_is_no_selector_is_named(spark: SparkSession, tmp_path: Path) -> None:

@@ -54,12 +54,13 @@ def transform(
     """
     promise = OrderName(promise)
     _check_selectors(trace)
-    long = f.broadcast(trace.groupBy("run").count().where(f.col("count") > whole).select("run"))
-    short = trace.join(long, "run", "left_anti")
-    violations = whole_runs.judged(short, promise=promise, healed=healed, durable=durable)
-    if long.isEmpty():
+    counted = trace.groupBy("run").count().where(f.col("count") > whole)
+    names = [row.run for row in counted.collect()]
+    is_long = f.col("run").isin(names)
+    violations = whole_runs.judged(trace.where(~is_long), promise=promise, healed=healed, durable=durable)
+    if not names:
         return violations
-    history = History(trace.join(long, "run", "left_semi"), durable=durable)
+    history = History(trace.where(is_long), durable=durable)
     return reduce(DataFrame.union, _checks(history, promise, healed=healed), violations)
 
 
