@@ -31,7 +31,7 @@ def _forget(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def traces() -> dict[str, list[Record]]:
-    return many(400)
+    return many(200)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_agrees_with_the_checkers(
     kinds = Counter(kind for _, kind, *_ in theirs.elements())
     assert set(kinds) == {kind.value for kind in Kind} - {"causal"}
     assert min(kinds.values()) > 5, "the traces hold too little to find"
-    assert len(set(traces) - {run for run, *_ in theirs}) > 50, "too few traces are clean"
+    assert len(set(traces) - {run for run, *_ in theirs}) > 30, "too few traces are clean"
 
 
 def test_short_runs_are_judged_each_in_one_task(
@@ -70,13 +70,13 @@ def test_short_runs_are_judged_each_in_one_task(
 
 
 def in_cluster(session: SparkSession, path: str) -> Counter[Any]:
-    return found(transform(session.read.parquet(path), promise="causal", healed=True, whole=50))
+    return found(transform(session.read.parquet(path), promise="causal", healed=True, whole=54))
 
 
 def test_a_real_cluster_finds_the_same(cluster: Cluster, tmp_path: Path) -> None:
     """Of runs that are judged in one task and of others, in causal order."""
     some = {f"run-{seed}": chaotic(Random(seed)) for seed in range(60)}
-    assert min(map(len, some.values())) < 50 < max(map(len, some.values()))
+    assert min(map(len, some.values())) < 54 < max(map(len, some.values()))
     theirs = expected(some, promise="causal", healed=True)
     assert {"causal", "gap", "lost"} <= {kind for _, kind, *_ in theirs}
     assert cluster.run(in_cluster, write(tmp_path / "traces.parquet", some)) == theirs
