@@ -57,6 +57,8 @@ def audit(
     except TraceError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from error
+    finally:
+        session.catalog.clearCache()  # or the same path would be read from it the next time
     if as_json:
         typer.echo(json.dumps(result))
     else:
@@ -87,7 +89,6 @@ def _audited(
     if out is not None:
         violations.write.mode("append").parquet(out)
     shown = [row.asDict() for row in _first(violations, first).collect()] if counts else []
-    session.catalog.clearCache()
     return {
         "verdict": "violated" if counts else "ok",
         "promise": promise.value,
