@@ -20,7 +20,7 @@ from simulation.histories import chaotic, play
 from spark.auditing import expected, found, many, write
 from spark.clusters import Cluster
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # Spark compiles hundreds of stages
 
 
 @pytest.fixture(autouse=True)

@@ -58,7 +58,7 @@ def audit(
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from error
     finally:
-        session.catalog.clearCache()  # or the next audit in this session might see the files of this one
+        session.catalog.clearCache()  # or the same path would be read from it the next time
     if as_json:
         typer.echo(json.dumps(result))
     else:
