@@ -21,7 +21,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def spark() -> Iterator[SparkSession]:
     """Real Spark, in ``local[2]``: the session of this process, which the commands use, too."""
     from gapless.spark.session import open_session
+    from spark.clusters import BRIEF
 
-    session = open_session("tests", master="local[2]", settings={"spark.sql.shuffle.partitions": "4"})
+    settings = {"spark.sql.shuffle.partitions": "4", "spark.driver.defaultJavaOptions": BRIEF}
+    session = open_session("tests", master="local[2]", settings=settings)
     yield session
     session.stop()

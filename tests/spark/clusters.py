@@ -18,7 +18,13 @@ from pyspark.sql import SparkSession
 from gapless.spark.session import open_session
 
 MASTER = "local-cluster[2,1,1024]"
-SETTINGS = {"spark.sql.shuffle.partitions": "4"}
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A Java machine that lives for a few small jobs need not optimize what it compiles."""
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "4",
+    "spark.driver.defaultJavaOptions": BRIEF,
+    "spark.executor.defaultJavaOptions": BRIEF,
+}
 LIMIT_SECONDS = 280
 
 T = TypeVar("T")
