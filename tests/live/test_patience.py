@@ -1,4 +1,4 @@
-"""Who is suspected: a peer that is silent, and not one that nobody listened to."""
+"""Who is suspected: a peer that is silent, and not one that nobody listened to; and who is given up."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from gapless.core.events import (
     SuspectRequested,
 )
 from gapless.core.messages import OverlayMessage, Ping
-from gapless.core.model import SECOND, Identity, Incarnation, Micros, NodeId
+from gapless.core.model import LEASE, Identity, Incarnation, Micros, NodeId
 from gapless.core.orders.base import Order, Part
 from gapless.core.overlay.overlay import Overlay
 from gapless.core.overlay.sessions import Timing
@@ -44,7 +44,7 @@ class NodeConfig:
     least_incarnation: Incarnation = 1
     """Where incarnations begin without a store: a clock's reading, if an earlier store may be lost, so that
     no number is ever used twice."""
-    lease: Micros = 60 * SECOND
+    lease: Micros = LEASE
     """How long a broker waits for a client that is away."""
     timing: Timing = field(default_factory=Timing)
 

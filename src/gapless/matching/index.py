@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Generic
 
 from gapless.matching.clause import Clause, K
 from gapless.matching.compiling import Conjunction, conjunctions
@@ -12,8 +12,7 @@ from gapless.matching.predicates import Evaluated, Numbers, Predicate, Strings
 from gapless.matching.reading import Attributes
 from gapless.matching.selectivity import Selectivity
 from gapless.selectors import Selector
-
-Holds: TypeAlias = Callable[[Mapping[str, object]], bool]
+from gapless.selectors.evaluation import Predicate as Holds
 
 FEW_MAX = 12
 """So many subscriptions are asked one by one: that is quicker than to look them up."""

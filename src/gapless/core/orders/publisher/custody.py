@@ -62,6 +62,17 @@ class Stream:
     """The highest sequence of this generation that came from the publisher itself."""
     held: dict[int, Held] = field(default_factory=dict)
 
+    def confirmed(self, sequence: int, peer: NodeId) -> Held | None:
+        """The peer has reached all its targets; returns the publication when they were the last."""
+        held = self.held[sequence]
+        if peer not in held.waiting:
+            return None
+        if len(held.waiting) > 1:
+            held.waiting = {hop: targets for hop, targets in held.waiting.items() if hop != peer}
+            return None
+        del self.held[sequence]
+        return held
+
 
 class Custody:
     """All publications that a broker answers for."""
@@ -92,14 +103,3 @@ class Custody:
                 for target in held.waiting.get(None, ()):
                     counts[target] = counts.get(target, 0) + 1
         return counts
-
-    def confirmed(self, stream: Stream, sequence: int, peer: NodeId) -> Held | None:
-        """The peer has reached all its targets; returns the publication when they were the last."""
-        held = stream.held[sequence]
-        if peer not in held.waiting:
-            return None
-        if len(held.waiting) > 1:
-            held.waiting = {hop: targets for hop, targets in held.waiting.items() if hop != peer}
-            return None
-        del stream.held[sequence]
-        return held

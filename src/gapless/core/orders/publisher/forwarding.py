@@ -280,7 +280,7 @@ class Forwarding:
         done: dict[tuple[NodeId, ...], list[int]] = {}
         for first, last in ack.ranges:
             for sequence in within(stream.held, first, last):
-                held = self.custody.confirmed(stream, sequence, peer)
+                held = stream.confirmed(sequence, peer)
                 if held is not None:
                     done.setdefault(held.senders, []).append(sequence)
         for senders, sequences in done.items():
@@ -344,8 +344,9 @@ class Forwarding:
             if subscription in waiting.get(None, ()):
                 found = _without(waiting, subscription)
                 nobody = {**found.get(None, {}), entry.target: entry.body.path}
+                waiting = {**found, None: nobody}
                 for held in group:
-                    held.waiting = {**found, None: nobody}
+                    held.waiting = waiting
 
     def resend(self) -> None:
         """Send again, in order, whatever has another next hop now."""

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gapless.core.model import SECOND, Micros, NodeId
+from gapless.core.model import LEASE, SECOND, Micros, NodeId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What a broker bears."""
 
-    lease: Micros = 60 * SECOND
+    lease: Micros = LEASE
     """How long a client may be away."""
     custody: int = 50_000
     """How many publications may wait for one target that cannot be reached."""
