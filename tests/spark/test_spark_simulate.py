@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from gapless.core.model import OrderName
 from gapless.simulation import trace
 from gapless.simulation.run import Options, Outcome, simulate
 from gapless.simulation.soak import options_of
+from gapless.spark import progress
 from gapless.spark.jobs import simulate as job
 from gapless.spark.schemas import RUNS, TRACE
 from spark.clusters import Cluster, wait_for
@@ -111,6 +113,13 @@ def test_a_run_that_raises_is_a_failing_run(spark: SparkSession) -> None:
     assert row.verdict == "violated"
     assert [kind.split()[0] for kind in row.counts] == ["raised"]
     assert row.command == "gapless simulate --order total --seed 5"
+
+
+def test_a_failing_run_is_named_in_its_executors_log_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    unbuilt = Options(order=OrderName.TOTAL)
+    batch = job.grid_table([(unbuilt, 5)]).to_batches()
+    assert [each.num_rows for each in job._results(iter(batch))] == [1]
+    assert capsys.readouterr().err == "violated: gapless simulate --order total --seed 5\n"
 
 
 def test_a_row_that_is_no_run_fails_with_a_clear_error(spark: SparkSession) -> None:
@@ -239,6 +248,14 @@ def test_the_soak_is_another_network_for_every_seed() -> None:
     assert ran.exit_code == 0, ran.output
     commands = [row["command"] for row in json.loads(ran.stdout)["runs"]]
     assert sorted(commands) == sorted(options_of(seed).command(seed) for seed in range(100, 103))
+
+
+@pytest.mark.usefixtures("spark")
+def test_where_there_is_no_terminal_lines_tell_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    ran = run(f"{SMALL_ARGUMENTS} --seeds 4")
+    assert ran.exit_code == 0, ran.output
+    assert re.search(r"^simulating: \d of 4 tasks$", ran.stderr, re.MULTILINE)
 
 
 @pytest.mark.usefixtures("spark")

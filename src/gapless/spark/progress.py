@@ -1,9 +1,11 @@
 """A bar for what Spark is doing: it advances with every task that ends.
 
-A driver in this process is asked four times a second; a server of Spark Connect tells by itself."""
+A driver in this process is asked four times a second; a server of Spark Connect tells by itself. Where nobody
+looks at a terminal, a line a minute says the same."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -17,6 +19,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 PERIOD_SECONDS = 0.25
+LINE_SECONDS = 60.0
+"""How often a line is written where there is no terminal."""
 
 _groups = count(1)
 
@@ -29,12 +33,18 @@ def watched(session: SparkSession, what: str, *, tasks: int | None = None) -> It
     without it, the bar counts all tasks that Spark knows of so far.
     """
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    console = Console(stderr=True)
+    told = time.monotonic()
+    with Progress(*columns, console=console) as progress:
         bar = progress.add_task(what, total=tasks)
 
         def show(stages: Iterable[tuple[int, int]]) -> None:
+            nonlocal told
             done, of = _counted(stages, tasks)
             progress.update(bar, completed=done, total=of or None)
+            if not console.is_terminal and time.monotonic() - told >= LINE_SECONDS:
+                told = time.monotonic()
+                console.print(f"{what}: {done:,} of {of:,} tasks")
 
         with _told_by_server(session, show) if is_remote() else _asked(session.sparkContext, show):
             yield

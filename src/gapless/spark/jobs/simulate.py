@@ -8,6 +8,7 @@ executed once for each; what is lost with a machine is run again."""
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, fields
@@ -40,8 +41,13 @@ TRACED = StructType([StructField("result", RESULTS), StructField("record", TRACE
 def grid(session: SparkSession, runs: Iterable[tuple[Options, int]]) -> DataFrame:
     """Configurations and seeds as a table, the larger runs first, so that no long one is left for the end."""
     largest_first = sorted(runs, key=lambda run: run[0].brokers * run[0].events, reverse=True)
-    rows = [{**asdict(options), "seed": seed} for options, seed in largest_first]
-    return session.createDataFrame(pa.Table.from_pylist(rows, to_arrow_schema(RUNS)), RUNS)
+    return session.createDataFrame(grid_table(largest_first), RUNS)
+
+
+def grid_table(runs: Iterable[tuple[Options, int]]) -> pa.Table:
+    """Configurations and seeds as Arrow."""
+    rows = [{**asdict(options), "seed": seed} for options, seed in runs]
+    return pa.Table.from_pylist(rows, to_arrow_schema(RUNS))
 
 
 def transform(runs: DataFrame) -> DataFrame:
@@ -97,7 +103,15 @@ def _runs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Options, int]]:
 
 
 def _run(options: Options, seed: int) -> tuple[Outcome, Trace]:
-    """One run; code that raises is what a simulation is there to find, and raises again at every attempt."""
+    """One run. The table comes when all have ended: a failing one is named in its executor's log at once."""
+    outcome, trace = _attempted(options, seed)
+    if outcome.verdict != "ok":
+        sys.stderr.write(f"violated: {options.command(seed)}\n")
+    return outcome, trace
+
+
+def _attempted(options: Options, seed: int) -> tuple[Outcome, Trace]:
+    """Code that raises is what a simulation is there to find, and raises again at every attempt."""
     try:
         return simulate(options, seed)
     except MemoryError:  # says nothing about the run
