@@ -8,8 +8,8 @@ import pytest
 
 from gapless.core.effects import (
     Effect,
-    EventRetained,
     EventsConfirmed,
+    EventsRetained,
     IncarnationStarted,
     LinkAdded,
     Persist,
@@ -46,7 +46,7 @@ def event(sequence: int, publisher: str = "desk") -> Event:
 
 LEFT: tuple[Record, ...] = (
     PublisherTaken("desk", 3),
-    *(EventRetained(event(sequence)) for sequence in range(1, 6)),
+    EventsRetained(tuple(map(event, range(1, 6)))),
     EventsConfirmed("t", "desk", 2),
 )
 """Of five events two are confirmed; a client of incarnation 3 had it."""
@@ -84,7 +84,7 @@ def named(publications: list[Publication]) -> list[tuple[str, int]]:
 
 def test_what_is_not_confirmed_is_repeated_as_after_a_move() -> None:
     node = leaf(least_incarnation=9)
-    node.step([PublishRequested("t", "own", {})], 1)
+    node.step([PublishRequested("t", "own", [({}, b"")])], 1)
     effects = node.step([PublisherAdopted("desk", LEFT)], 2)
     (attached,) = homes(effects)
     assert attached == Attached(9 * BLOCK + 2, moved=True)
@@ -96,14 +96,14 @@ def test_what_is_not_confirmed_is_repeated_as_after_a_move() -> None:
 def test_numbers_go_on_after_the_highest() -> None:
     node = leaf()
     node.step([PublisherAdopted("desk", LEFT)], 1)
-    assert named(sent(node.step([PublishRequested("t", "desk", {})], 2))) == [("desk", 6)]
+    assert named(sent(node.step([PublishRequested("t", "desk", [({}, b"")])], 2))) == [("desk", 6)]
 
 
 def test_numbers_of_best_effort_go_on_too() -> None:
     node = leaf()
     node.step([PublisherAdopted("desk", (EventsConfirmed("fast", "desk", 41),))], 1)
     assert EventsConfirmed("fast", "desk", 42) in records(
-        node.step([PublishRequested("fast", "desk", {})], 2)
+        node.step([PublishRequested("fast", "desk", [({}, b"")])], 2)
     )
 
 
@@ -166,7 +166,7 @@ def test_a_publisher_is_released_when_nothing_is_retained() -> None:
     again = PublisherAdopted("desk", (PublisherTaken("desk", 4), EventsConfirmed("t", "desk", 5)))
     assert node.check(again) is None
     node.step([again], 4)
-    assert named(sent(node.step([PublishRequested("t", "desk", {})], 5))) == [("desk", 6)]
+    assert named(sent(node.step([PublishRequested("t", "desk", [({}, b"")])], 5))) == [("desk", 6)]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_publisher_is_released_when_nothing_is_retained() -> None:
 )
 def test_what_cannot_be_adopted_is_named(request_: Input, error: str) -> None:
     node = leaf()
-    node.step([PublishRequested("t", "own", {})], 0)
+    node.step([PublishRequested("t", "own", [({}, b"")])], 0)
     assert error in (node.check(request_) or "")
 
 

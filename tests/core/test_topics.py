@@ -315,7 +315,7 @@ def test_brokers_do_not_ask_like_clients() -> None:
 def test_a_schema_that_cannot_be_read_is_an_error_of_the_publisher_only() -> None:
     node = leaf()
     node.step([told(Declaration(Topic("t", schema="oops"), 1))], 0)
-    found = node.check(PublishRequested("t", "p", {}))
+    found = node.check(PublishRequested("t", "p", [({}, b"")]))
     assert found is not None
     assert "the schema of topic 't' cannot be read" in found
 
@@ -421,7 +421,7 @@ def test_the_end_of_a_topic_ends_its_subscriptions_and_says_so(
 def test_what_was_asked_for_while_its_topic_was_deleted_does_no_harm() -> None:
     node = leaf()
     node.step([told(Declaration(T, 1)), SubscribeRequested("s", "t", "")], 0)
-    publish = PublishRequested("t", "p", {"x": 1})
+    publish = PublishRequested("t", "p", [({"x": 1}, b"")])
     subscribe = SubscribeRequested("late", "t", "")
     effects = node.step(
         [told(Declaration(T, 2, deleted=True)), publish, subscribe, UnsubscribeRequested("s")], 1
@@ -435,7 +435,7 @@ def test_what_was_asked_for_while_its_topic_was_deleted_does_no_harm() -> None:
 def test_what_is_retained_for_a_deleted_topic_is_still_repeated() -> None:
     node = leaf()
     node.step([told(Declaration(Topic("t", beyond_delta=BeyondDelta.MARK), 1))], 0)
-    node.step([PublishRequested("t", "p", {})], 1)
+    node.step([PublishRequested("t", "p", [({}, b"")])], 1)
     node.step([told(Declaration(T, 2, deleted=True))], 2)
     node.step([SessionDown("b")], 3)
     up = node.step([SessionUp(Identity("b", 2), dialed=True)], 4)
@@ -445,11 +445,11 @@ def test_what_is_retained_for_a_deleted_topic_is_still_repeated() -> None:
 @pytest.mark.parametrize(
     ("request_", "error"),
     [
-        (PublishRequested("u", "p", {}), "there is no topic 'u'"),
-        (PublishRequested("t", "", {"a": 1}), "a publisher needs a name"),
-        (PublishRequested("t", "p", {"a": "x"}), "attribute 'a' must be INT, not 'x' of type str"),
-        (PublishRequested("free", "p", {"a": [1]}), "attribute 'a' is of type list"),
-        (PublishRequested("later", "p", {}), "order 'total', which this client does not know"),
+        (PublishRequested("u", "p", [({}, b"")]), "there is no topic 'u'"),
+        (PublishRequested("t", "", [({"a": 1}, b"")]), "a publisher needs a name"),
+        (PublishRequested("t", "p", [({"a": "x"}, b"")]), "attribute 'a' must be INT, not 'x' of type str"),
+        (PublishRequested("free", "p", [({"a": [1]}, b"")]), "attribute 'a' is of type list"),
+        (PublishRequested("later", "p", [({}, b"")]), "order 'total', which this client does not know"),
         (SubscribeRequested("s", "t", ""), "there is a subscription 's' already"),
         (SubscribeRequested("", "t", ""), "a subscription needs a name"),
         (SubscribeRequested("x", "u", ""), "there is no topic 'u'"),
@@ -471,7 +471,7 @@ def test_a_client_says_what_is_wrong_before_it_is_done(request_: Input, error: s
 @pytest.mark.parametrize(
     "request_",
     [
-        PublishRequested("t", "p", {"a": 1}),
+        PublishRequested("t", "p", [({"a": 1}, b"")]),
         SubscribeRequested("x", "t", "a > 1"),
         UnsubscribeRequested("s"),
         CreateTopicRequested(2, Topic("new")),

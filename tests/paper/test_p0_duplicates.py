@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gapless.core.messages.publisher import Acknowledged, Header, Log
 from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, Event, NodeId
+from gapless.core.orders.publisher.custody import Held
 from gapless.core.orders.publisher.outbox import Draft
 from gapless.core.orders.publisher.vectors import Step, Vector, Vectors, bypassed, vector_of
 from gapless.core.overlay.sessions import Timing
@@ -248,7 +249,7 @@ def test_p0_67_bypassed_brokers_have_empty_entries() -> None:
     """
     path = Vectors("a", 1, 2).onward((("z", 1),), ["b", "c"])
     draft = Draft(Header(1), Header(1, path=path))
-    draft.add(Event("t", "p", 1, {}), (9, 4))
+    draft.add([Held(Header(1), Event("t", "p", 1, {}), (9,), 4, (), {})])
     vector = vector_of(path, draft.run().numbers[0])
     assert vector == (("z", 1, 9), ("a", 1, 4), nil("b"), nil("c"))
     assert (visited(vector), bypassed(vector)) == (["z", "a"], 2)
@@ -400,7 +401,7 @@ def test_p0_65_duplicates_get_no_number() -> None:
     world.run_for(BYPASSED)
     to_c = [(source, each.event.sequence) for source, target, each in copies(sent) if target == "c"]
     assert to_c == [("b", 1), ("b", 2), ("b", 3), ("b", 4), ("a", 4)]
-    assert publisher_order(world, "c").forwarding.vectors.next_number() == 5
+    assert publisher_order(world, "c").forwarding.vectors.next_numbers(1) == range(5, 6)
     assert delivered(world, "s") == [1, 2, 3, 4] == confirmed(world, "p")
 
 

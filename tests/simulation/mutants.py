@@ -8,7 +8,7 @@ the protocol shows nothing about the rule, so each is pinned to a run, or a scen
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from gapless.core.messages.publisher import Acknowledgement, Confirmation, Header, Run
-from gapless.core.model import Event, Micros, NodeId
+from gapless.core.model import Event, Micros, NodeId, SubscriptionId
 from gapless.core.orders.publisher import forwarding
 from gapless.core.orders.publisher.broker import PublisherBroker
 from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream
@@ -171,14 +171,16 @@ def numbers_of_the_better_copy(original: Original, first: Vector, better: Vector
     return better
 
 
-@breaks(Subscribing, "_deliver")
+@breaks(Subscribing, "_taker")
 def no_duplicate_check_at_the_client(
-    original: Original, self: Subscribing, own: Own, event: Event, *, best_effort: bool
-) -> None:
+    original: Original, self: Subscribing, unique: SubscriptionId, *about: object
+) -> object:
     """Rule 10: a new generation repeats what was delivered."""
+    own = self.own[unique]
     last, own.last = own.last, {}
-    original(self, own, event, best_effort=best_effort)
-    own.last = last | own.last
+    taker = original(self, unique, *about)
+    own.last = last
+    return taker
 
 
 # -- matching and routing (rules 6 to 8) -------------------------------------------------------------------
@@ -221,11 +223,15 @@ class _Omniscient(PeerLog):
 
 @breaks(Forwarding, "_take_over")
 def confirm_on_take_over(
-    original: Original, self: Forwarding, arrival: Arrival, event: Event, numbers: Numbers
+    original: Original,
+    self: Forwarding,
+    arrival: Arrival,
+    events: Sequence[Event],
+    numbers: Sequence[Numbers],
 ) -> None:
     """Rule 7: the sender may forget an event before its targets have it."""
-    original(self, arrival, event, numbers)
-    arrival.done.append(event.sequence)
+    original(self, arrival, events, numbers)
+    arrival.done += [event.sequence for event in events]
 
 
 @breaks(Forwarding, "resend")
@@ -277,10 +283,10 @@ def no_legitimacy(original: Original, self: Vectors, path: object) -> bool:
 
 
 @breaks(Forwarding, "_send")
-def overtake_what_is_held(original: Original, self: Forwarding, hop: NodeId, held: Held) -> None:
+def overtake_what_is_held(original: Original, self: Forwarding, hop: NodeId, group: Sequence[Held]) -> None:
     """Rule 9: what may go on overtakes what must wait."""
     blocked = self._blocked.pop(hop, [])
-    original(self, hop, held)
+    original(self, hop, group)
     if blocked:
         self._blocked[hop] = blocked + self._blocked.get(hop, [])
 

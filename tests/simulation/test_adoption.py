@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from gapless.core.broker import Broker
-from gapless.core.effects import EventRetained, EventsConfirmed, PublisherTaken, Record
+from gapless.core.effects import EventsConfirmed, EventsRetained, PublisherTaken, Record
 from gapless.core.leaf import Leaf
 from gapless.core.model import MILLISECOND, SECOND, NodeId, OrderName
 from gapless.core.orders.publisher import publishing
@@ -32,8 +32,8 @@ NAMES = ("desk-1", "desk-2")
 
 def publisher_of(record: Record) -> str | None:
     match record:
-        case EventRetained(event=event):
-            return event.publisher
+        case EventsRetained(events=events):
+            return events[0].publisher
         case EventsConfirmed(publisher=publisher) | PublisherTaken(publisher=publisher):
             return publisher
         case _:
@@ -102,10 +102,8 @@ class Desks:
         self.owner[name] = client
         store = self._sync(name)
         done = {each.topic: each.sequence for each in store if isinstance(each, EventsConfirmed)}
-        self.repeated += sum(
-            isinstance(each, EventRetained) and each.event.sequence > done.get(each.event.topic, 0)
-            for each in store
-        )
+        retained = [event for each in store if isinstance(each, EventsRetained) for event in each.events]
+        self.repeated += sum(event.sequence > done.get(event.topic, 0) for event in retained)
         self.adoptions += 1
         self.world.adopt(client, name, store)
 

@@ -701,8 +701,7 @@ def test_confirmations_of_an_older_generation_do_not_count(mutant: str | None) -
         publishing = Publishing(1, {TOPIC: Topic(TOPIC)}, [], Outbox([]), [])
         publishing.go_home("a", old_is_up=False)
         first = _generation_of(publishing)
-        for _ in range(3):
-            publishing.publish(TOPIC, "p", {}, b"", 0)
+        publishing.publish(TOPIC, "p", [({}, b"")] * 3, 0)
         publishing.acknowledged("a", Acknowledgement(TOPIC, "p", first, ((2, 3),)))
         publishing.go_home("b", old_is_up=False)
         publishing.acknowledged("b", Acknowledgement(TOPIC, "p", _generation_of(publishing), ((1, 1),)))

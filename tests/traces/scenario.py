@@ -215,9 +215,10 @@ class Scenario:
                     self.note(me, f"dials {peer}")
                 case Disconnect(peer=peer, reason=reason):
                     self.note(me, f"closes the session with {peer}: {reason}")
-                case Deliver(subscription=subscription, event=event, best_effort=marked):
+                case Deliver(subscription=subscription, events=events, best_effort=marked):
                     mark = ", best effort" if marked else ""
-                    self.note(me, f"gets {writing.event(event)} for {subscription}{mark}")
+                    for event in events:
+                        self.note(me, f"gets {writing.event(event)} for {subscription}{mark}")
                 case Live(subscription=subscription, start=cut, unreachable=unreachable):
                     runs = " ".join("-".join(each.nodes) for each in unreachable)
                     excepted = f", unreachable {runs}" if runs else ""

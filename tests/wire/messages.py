@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 from hypothesis import strategies as st
@@ -36,8 +36,9 @@ def of_type(hint: Any) -> SearchStrategy[Any]:
         return VALUES
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return of_class(hint)
-    if get_origin(hint) is Annotated:  # the only annotation there is: not empty
-        return of_type(get_args(hint)[0]).filter(len)
+    if get_origin(hint) is Annotated:  # limits of an integer, or not empty
+        kind, limits = get_args(hint)
+        return st.integers(limits.ge, limits.le) if kind is int else of_type(kind).filter(len)
     origin, inner = getattr(hint, "__origin__", None), get_args(hint)
     if origin is dict:
         keys, values = map(of_type, inner)
@@ -46,8 +47,10 @@ def of_type(hint: Any) -> SearchStrategy[Any]:
         return st.lists(of_type(inner[0]), max_size=3).map(tuple)
     if origin is tuple:
         return st.tuples(*map(of_type, inner))
-    if inner and origin is None:  # a union such as X | None
+    if inner and origin in (None, Union):  # such as X | None
         return st.one_of(*map(of_type, inner))
+    if hint is float:
+        return st.floats(allow_nan=False)
     if hint is int:
         return INTEGERS
     if hint is str:

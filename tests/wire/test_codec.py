@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gapless.core.attributes import NESTING_MAX
+from gapless.core.attributes import INT_MAX, INT_MIN, NESTING_MAX
 from gapless.core.messages import BestEffortEvents, Log, Ping, Publications
 from gapless.core.messages.publisher import Body, Header, LogEntry, Run
 from gapless.core.model import Event
@@ -293,11 +293,15 @@ def test_a_run_of_nothing_is_no_run() -> None:
 
 @pytest.mark.parametrize("wrap", [lambda e: Publications((single(e, 1),)), lambda e: BestEffortEvents((e,))])
 def test_events_that_a_client_cannot_mean(wrap: Callable[[Event], WireMessage]) -> None:
-    def check(attributes: dict[str, Any]) -> None:
-        check_events([Ping(), wrap(Event("t", "p", 1, attributes))])
+    def read(attributes: Any) -> list[WireMessage]:
+        return FrameReader().feed(encode([Ping(), wrap(Event("t", "p", 1, attributes))]))
 
-    check({"a": 1, "b": "x", "c": None, "d": b"x", "e": [1, 2]})
-    check(nested(NESTING_MAX))
-    for bad in (nested(NESTING_MAX + 1), {"a": nested(900)}, {"a": [[[[[[[[[[1]]]]]]]]]]}, {"a": {1: 1}}):
-        with pytest.raises(FrameError, match="nested deeper"):
-            check(bad)
+    for good in (
+        {"a": 1, "b": "x", "c": None, "d": True, "e": -0.5, "f": INT_MIN, "g": INT_MAX},
+        nested(NESTING_MAX),
+    ):
+        assert read(good) == [Ping(), wrap(Event("t", "p", 1, good))]
+    deep = (nested(NESTING_MAX + 1), {"a": nested(400)})
+    for bad in (*deep, {"a": [1]}, {"a": b"x"}, {"a": INT_MAX + 1}, {"a": {1: 1}}, {1: 1}):
+        with pytest.raises(FrameError, match="malformed frame: Expected"):
+            read(bad)

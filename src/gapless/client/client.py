@@ -36,11 +36,12 @@ from gapless.core.events import (
     Input,
     PublisherAdopted,
     PublisherReleased,
+    PublishRequested,
     SubscribeRequested,
     UnsubscribeRequested,
 )
 from gapless.core.leaf import Leaf
-from gapless.core.model import BeyondDelta, OrderName, Topic
+from gapless.core.model import BeyondDelta, Content, OrderName, Topic
 from gapless.core.node import NodeConfig
 from gapless.core.topics.rules import check_name
 from gapless.selectors import Selector
@@ -54,6 +55,8 @@ from gapless.wire.control import Here
 DEFAULT_PORT = 7400
 TOPIC_SECONDS = 1.0
 """How long to wait for a topic that is not known yet."""
+PUBLISH_MAX = 1024
+"""The most events that are handed to the node in one request."""
 WINDOW_EVENTS = 8192
 WINDOW_BYTES = 32 << 20
 
@@ -371,6 +374,19 @@ class Client:
         if self._driver is None:
             raise NotConnectedError(f"{self.name} is closed")
         self._driver.request(each)
+
+    def publish(self, topic: str, publisher: str, content: Content) -> None:
+        """Hand an event to the node, with those of its publisher that wait to be handed over already."""
+        last = self._driver.last_request if self._driver is not None else None
+        if (
+            type(last) is PublishRequested
+            and last.publisher == publisher
+            and last.topic == topic
+            and len(last.contents) < PUBLISH_MAX
+        ):
+            last.contents.append(content)
+        else:
+            self.request(PublishRequested(topic, publisher, [content]))
 
     def resume_if_room(self) -> None:
         """Take more from the network when no subscription is full."""

@@ -13,9 +13,9 @@ from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote
 
-from gapless.core.effects import EventRetained, EventsConfirmed, PublisherTaken, Record
+from gapless.core.effects import EventsConfirmed, EventsRetained, PublisherTaken, Record
 from gapless.core.model import NodeId
-from gapless.storage import Store, change, open_store, restored
+from gapless.storage import Store, changes, open_store, restored
 from gapless.wire.control import Address
 
 FILE_NAME_MAX = 200
@@ -87,15 +87,15 @@ class PublisherStores:
         for publisher, records in by_store.items():
             store = self._stores.get(publisher)
             if store is not None:
-                store.write(map(change, records))
+                store.write(changes(records))
 
     def learned(self, book: dict[NodeId, Address]) -> None:
         """A client finds the network by the addresses that the application gives it."""
 
 
 def _publisher(record: Record) -> str | None:
-    if isinstance(record, EventRetained):
-        return record.event.publisher
+    if isinstance(record, EventsRetained):
+        return record.events[0].publisher
     if isinstance(record, EventsConfirmed | PublisherTaken):
         return record.publisher
     return None
@@ -107,9 +107,9 @@ def positions(records: Iterable[Record]) -> dict[str, tuple[int, list[int]]]:
     for record in records:
         if isinstance(record, EventsConfirmed):
             found[record.topic] = (record.sequence, [])
-        elif isinstance(record, EventRetained):
-            event = record.event
-            found.setdefault(event.topic, (0, []))[1].append(len(event.payload))
+        elif isinstance(record, EventsRetained):
+            sizes = found.setdefault(record.events[0].topic, (0, []))[1]
+            sizes += [len(event.payload) for event in record.events]
     return found
 
 

@@ -12,7 +12,6 @@ import msgspec
 from gapless.client.errors import NotConnectedError, PublishError, TopicError
 from gapless.client.stream import Stream
 from gapless.client.window import Window
-from gapless.core.events import PublishRequested
 from gapless.core.model import Topic
 from gapless.core.schema import Schema, check_attributes
 
@@ -89,12 +88,12 @@ class Publisher:
         problem = self._check(attributes) or _check_payload(payload)
         if problem is not None:
             raise PublishError(f"{self.topic}: {problem}")
-        request = PublishRequested(self.topic, self.name, _copied(attributes), bytes(payload))
+        content = (_copied(attributes), bytes(payload))
         stream = self.stream
         if not self._window.has_room or stream.published % YIELD_EVERY == 0:
             await self._turn()
-        self._client.request(request)
-        return Receipt(stream.add(len(request.payload)), stream)
+        self._client.publish(self.topic, self.name, content)
+        return Receipt(stream.add(len(content[1])), stream)
 
     async def _turn(self) -> None:
         """Let others have a turn, and wait for room."""

@@ -12,10 +12,13 @@ from collections import deque
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+import msgspec
+
 from gapless.client.errors import SubscribeError
 from gapless.client.events import Event, Item, Reset, starting_cut
 from gapless.core.effects import Deliver, Live
 from gapless.core.effects import Reset as CoreReset
+from gapless.core.model import Event as CoreEvent
 from gapless.core.model import Partition
 
 if TYPE_CHECKING:
@@ -23,6 +26,12 @@ if TYPE_CHECKING:
 
 QUEUE_MAX = 1024
 """How many events may wait for the application before the publishers are slowed."""
+
+
+class Marked(msgspec.Struct, frozen=True, gc=False):
+    """An event that is delivered beyond its promise."""
+
+    event: CoreEvent
 
 
 class Subscription:
@@ -45,7 +54,7 @@ class Subscription:
         self.unreachable: tuple[Partition, ...] = ()
         """Partitions whose publishers are not promised for now."""
         self._client = client
-        self._queue: deque[Deliver | Reset] = deque()
+        self._queue: deque[CoreEvent | Marked | Reset] = deque()
         self._waiters: set[asyncio.Future[None]] = set()
         self._live: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asked_at = 0.0
@@ -86,7 +95,9 @@ class Subscription:
         item = queue.popleft()
         if len(queue) == QUEUE_MAX // 2:
             self._client.resume_if_room()
-        return _event(item) if type(item) is Deliver else item  # type: ignore[return-value]
+        if isinstance(item, CoreEvent):
+            return _event(item)
+        return _event(item.event, best_effort=True) if isinstance(item, Marked) else item
 
     async def _next_change(self) -> None:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -120,8 +131,8 @@ class Subscription:
             self._live.set_result(None)
 
     def on_deliver(self, deliver: Deliver) -> None:
-        """The next event."""
-        self._queue.append(deliver)
+        """The next events."""
+        self._queue.extend(map(Marked, deliver.events) if deliver.best_effort else deliver.events)
         if self._waiters:
             self._wake()
 
@@ -145,8 +156,7 @@ class Subscription:
                 waiter.set_result(None)
 
 
-def _event(item: Deliver) -> Event:
-    event = item.event
+def _event(event: CoreEvent, *, best_effort: bool = False) -> Event:
     return Event(
         event.topic,
         event.attributes,
@@ -154,5 +164,5 @@ def _event(item: Deliver) -> Event:
         event.publisher,
         event.sequence,
         event.published_at / 1e6,
-        item.best_effort,
+        best_effort,
     )

@@ -2,14 +2,17 @@
 
 What a selector can ask for and what every language and store can hold: text, booleans, integers of 64 bits,
 floats, null, and structs of these, a few levels deep. Everything else belongs into the payload. An event is
-checked where it is published, so that nobody behind has to.
+checked where it is published, and by the type ``Attributes`` wherever it is decoded: what can just be decoded
+at one depth of the stack may be too deep to be encoded again at another, and would harm every broker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import msgspec
 
 NESTING_MAX = 8
 """Levels, the attributes of the event themselves included."""
@@ -22,6 +25,14 @@ SIZE_MAX = 65_536
 INT_MIN, INT_MAX = -(1 << 63), (1 << 63) - 1
 
 _VALUE_SIZE = 8
+
+if TYPE_CHECKING:
+    Attributes: TypeAlias = dict[str, Any]
+else:  # a type of so many levels can only be written by a loop
+    _Plain = str | Annotated[int, msgspec.Meta(ge=INT_MIN, le=INT_MAX)] | float | bool | None
+    Attributes = dict[str, _Plain]
+    for _ in range(NESTING_MAX - 1):
+        Attributes = dict[str, _Plain | Attributes]
 
 
 def check_attributes(attributes: Mapping[str, object]) -> str | None:

@@ -58,10 +58,11 @@ class Founded(msgspec.Struct, frozen=True, tag=True):
     alone: bool = True
 
 
-class EventRetained(msgspec.Struct, frozen=True, tag=True, gc=False):
-    """Record of a client: an event that it has published and that is not confirmed."""
+class EventsRetained(msgspec.Struct, frozen=True, tag=True, gc=False):
+    """Record of a client: events that one of its publishers has published to a topic, each after the one
+    before it, and that are not confirmed."""
 
-    event: Event
+    events: tuple[Event, ...]
 
 
 class EventsConfirmed(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -92,7 +93,7 @@ Record: TypeAlias = (
     | LinkRemoved
     | LinkFate
     | Founded
-    | EventRetained
+    | EventsRetained
     | EventsConfirmed
     | PublisherTaken
     | TopicDeclared
@@ -135,10 +136,10 @@ class Send(msgspec.Struct, frozen=True):
 
 
 class Deliver(msgspec.Struct, frozen=True, gc=False):
-    """Give the event to the application's subscription."""
+    """Give the events, in this order, to the application's subscription."""
 
     subscription: SubscriptionId
-    event: Event
+    events: tuple[Event, ...]
     best_effort: bool = False
 
 

@@ -10,13 +10,13 @@ nodes dial each other at once, the dial of the smaller id wins and answers both.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from gapless.core.effects import Record
 from gapless.core.messages import Message
-from gapless.core.model import Identity, NodeId, SubscriptionId, Topic
+from gapless.core.model import Content, Identity, NodeId, SubscriptionId, Topic
 
 
 class SessionUp(msgspec.Struct, frozen=True):
@@ -46,13 +46,13 @@ class MessageReceived(msgspec.Struct, frozen=True):
     message: Message
 
 
-class PublishRequested(msgspec.Struct, frozen=True, gc=False):
-    """The application publishes; only clients get this."""
+class PublishRequested(msgspec.Struct, frozen=True):
+    """The application publishes events, in this order; only clients get this."""
 
     topic: str
     publisher: str
-    attributes: dict[str, Any]
-    payload: bytes = b""
+    contents: list[Content]
+    """A list, so that what is published while the request waits can go with it."""
 
 
 class SubscribeRequested(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
-from gapless.core.effects import EventRetained, EventsConfirmed, PublisherTaken, Record, TopicDeleted
+from gapless.core.effects import EventsConfirmed, EventsRetained, PublisherTaken, Record, TopicDeleted
 from gapless.core.events import (
     CreateTopicRequested,
     DeleteTopicRequested,
@@ -79,7 +79,7 @@ class Leaf(Node[LeafOrder]):
         if type(each) is PublishRequested:  # by far the most
             order = self._order(each.topic)
             self._publishers[each.publisher] = None
-            order.publish(each.topic, each.publisher, each.attributes, each.payload, now)
+            order.publish(each.topic, each.publisher, each.contents, now)
             order.touched = True
         else:
             super()._on_input(each, now)
@@ -194,7 +194,7 @@ class Leaf(Node[LeafOrder]):
         schema = self.topics[request.topic].schema
         try:
             check = Schema.parse(schema).check if schema else check_attributes
-            return check(request.attributes)
+            return next(filter(None, (check(attributes) for attributes, _ in request.contents)), None)
         except SchemaError as error:
             return f"the schema of topic {request.topic!r} cannot be read: {error}"
 
@@ -215,8 +215,8 @@ class Leaf(Node[LeafOrder]):
 
 def _publisher_of(record: Record) -> str | None:
     match record:
-        case EventRetained(event=event):
-            return event.publisher
+        case EventsRetained(events=events):
+            return events[0].publisher
         case EventsConfirmed(publisher=publisher) | PublisherTaken(publisher=publisher):
             return publisher
         case _:

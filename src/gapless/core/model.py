@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
+
+from gapless.core.attributes import Attributes
 
 Micros: TypeAlias = int
 """Microseconds: a moment of the driver's clock, or a span of time."""
@@ -97,9 +99,13 @@ class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
     topic: str
     publisher: str
     sequence: int
-    attributes: dict[str, Any]
+    attributes: Attributes
     payload: bytes = b""
     published_at: Micros = 0
+
+
+Content: TypeAlias = tuple[Attributes, bytes]
+"""What an application gives to be published: attributes and payload."""
 
 
 class StartCut(msgspec.Struct, frozen=True):

@@ -125,6 +125,11 @@ class Driver:
         self._requests.append(each)
         self._work_soon()
 
+    @property
+    def last_request(self) -> Input | None:
+        """The request that was made last, if it waits still."""
+        return self._requests[-1] if self._requests else None
+
     def session_up(self, identity: Identity, connection: Connection, *, dialed: bool) -> None:
         """The transport has a session."""
         self.observer.session_up(identity, connection, dialed=dialed)

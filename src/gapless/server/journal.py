@@ -26,7 +26,7 @@ from gapless.storage import (
     Store,
     StoreError,
     StoreFullError,
-    change,
+    changes,
     restored,
 )
 from gapless.wire.control import Address
@@ -102,7 +102,7 @@ class Journal:
 
     async def append(self, records: Iterable[Record]) -> None:
         """Return when all of them are durable, as one."""
-        await self._write([change(each) for each in records])
+        await self._write(list(changes(records)))
 
     def learned(self, book: dict[NodeId, Address]) -> None:
         """Keep addresses some time soon: what has gathered by then is one write."""

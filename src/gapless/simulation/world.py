@@ -297,7 +297,7 @@ class World:
 
     def publish(self, client: NodeId, publisher: str, topic: str, attributes: dict[str, Any]) -> None:
         """A client publishes."""
-        self.hosts[client].receive(PublishRequested(topic, publisher, attributes))
+        self.hosts[client].receive(PublishRequested(topic, publisher, [(attributes, b"")]))
 
     def create_topic(self, client: NodeId, request: int, topic: Topic) -> None:
         """A client declares a topic."""
@@ -325,20 +325,8 @@ class World:
             if type(each) is MessageReceived:
                 continue
             match each:
-                case PublishRequested(topic=topic, publisher=publisher, attributes=attributes):
-                    sequence = self._sequences.get((publisher, topic), 0) + 1
-                    self._sequences[publisher, topic] = sequence
-                    self.record(
-                        trace.Publish(
-                            t=self.now,
-                            client=client,
-                            publisher=publisher,
-                            sequence=sequence,
-                            topic=topic,
-                            attributes=attributes,
-                            broker=self.homes[client],
-                        )
-                    )
+                case PublishRequested():
+                    self._published(client, each)
                 case SubscribeRequested(subscription=subscription, topic=topic, selector=selector):
                     self.record(
                         trace.Subscribe(
@@ -354,6 +342,22 @@ class World:
                     self.record(trace.Unsubscribe(t=self.now, subscription=subscription))
                 case _:
                     pass
+
+    def _published(self, client: NodeId, request: PublishRequested) -> None:
+        key = (request.publisher, request.topic)
+        for attributes, _ in request.contents:
+            sequence = self._sequences[key] = self._sequences.get(key, 0) + 1
+            self.record(
+                trace.Publish(
+                    t=self.now,
+                    client=client,
+                    publisher=request.publisher,
+                    sequence=sequence,
+                    topic=request.topic,
+                    attributes=attributes,
+                    broker=self.homes[client],
+                )
+            )
 
     def promised(self, effect: Live | Reset) -> None:
         """A client was told from where on its subscription is promised."""
@@ -386,20 +390,20 @@ class World:
         self._confirmed[key] = max(receipt.sequence, self._confirmed.get(key, 0))
 
     def delivered(self, host: SimulatedHost, effect: Deliver) -> None:
-        """A client's application was given an event."""
-        event = effect.event
-        self.record(
-            trace.Deliver(
-                t=self.now,
-                client=host.name,
-                subscription=effect.subscription,
-                publisher=event.publisher,
-                sequence=event.sequence,
-                best_effort=effect.best_effort,
+        """A client's application was given events."""
+        for event in effect.events:
+            self.record(
+                trace.Deliver(
+                    t=self.now,
+                    client=host.name,
+                    subscription=effect.subscription,
+                    publisher=event.publisher,
+                    sequence=event.sequence,
+                    best_effort=effect.best_effort,
+                )
             )
-        )
-        if host.on_deliver is not None:
-            host.on_deliver(effect.subscription, event)
+            if host.on_deliver is not None:
+                host.on_deliver(effect.subscription, event)
 
 
 def neighbourhood(name: NodeId, links: list[Link], delta: int) -> list[Link]:

@@ -5,7 +5,7 @@ One contract (``contract``), three implementations: ``memory``, ``sqlite`` in a 
 
     with open_store("/var/lib/gapless/b1", "b1") as store:
         node = Broker(config, restored(store), rng=rng)
-        store.write(change(record) for record in records)
+        store.write(changes(records))
 
 ``records`` says how the records of a node are kept, ``walfile`` what a crash has done to SQLite's log.
 """
@@ -27,7 +27,7 @@ from gapless.storage.errors import (
 )
 from gapless.storage.memory import Disk, MemoryStore
 from gapless.storage.plan import Append, Change, Delete, Put, Truncate
-from gapless.storage.records import change, restored
+from gapless.storage.records import changes, restored
 from gapless.storage.sqlite import SqliteStore
 
 __all__ = [
@@ -47,7 +47,7 @@ __all__ = [
     "StoreUnavailableError",
     "StoreVersionError",
     "Truncate",
-    "change",
+    "changes",
     "open_store",
     "restored",
 ]

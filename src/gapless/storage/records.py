@@ -1,4 +1,4 @@
-"""How the records of a node are kept: one change a record, and nothing grows for ever.
+"""How the records of a node are kept, so that nothing grows for ever.
 
 What is true once is state: the incarnation, the links, the topics, the publishers that a client has. The
 events that a publisher retains are a log for each topic and publisher, in which the position is the sequence;
@@ -8,14 +8,14 @@ as the place where its log would go on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 import msgspec
 
 from gapless.core.effects import (
-    EventRetained,
     EventsConfirmed,
+    EventsRetained,
     Founded,
     IncarnationStarted,
     LinkAdded,
@@ -43,27 +43,34 @@ _event = msgspec.msgpack.Decoder(Event)
 _source = msgspec.json.Decoder(tuple[str, str])
 
 
-def change(record: Record) -> Change:
-    """The change that makes the record durable."""
+def changes(records: Iterable[Record]) -> Iterator[Change]:
+    """The changes that make the records durable."""
+    for record in records:
+        yield from _changes(record)
+
+
+def _changes(record: Record) -> Iterator[Change]:
     match record:
-        case EventRetained(event=event):
-            return Append(_log(event.topic, event.publisher), _encode(event), at=event.sequence)
+        case EventsRetained(events=events):
+            log = _log(events[0].topic, events[0].publisher)
+            for event in events:
+                yield Append(log, _encode(event), at=event.sequence)
         case EventsConfirmed(topic=topic, publisher=publisher, sequence=sequence):
-            return Truncate(_log(topic, publisher), sequence)
+            yield Truncate(_log(topic, publisher), sequence)
         case IncarnationStarted():
-            return Put(_key("incarnation"), _encode(record))
+            yield Put(_key("incarnation"), _encode(record))
         case LinkAdded(link=link):
-            return Put(_key("link", *link), _encode(record))
+            yield Put(_key("link", *link), _encode(record))
         case LinkRemoved(link=link):
-            return Delete(_key("link", *link))
+            yield Delete(_key("link", *link))
         case LinkFate(last=last):
-            return Put(_key("fate", last.node, last.join_point), _encode(record))
+            yield Put(_key("fate", last.node, last.join_point), _encode(record))
         case Founded():
-            return Put(_key("founded"), _encode(record))
+            yield Put(_key("founded"), _encode(record))
         case PublisherTaken(publisher=publisher):
-            return Put(_key("publisher", publisher), _encode(record))
+            yield Put(_key("publisher", publisher), _encode(record))
         case TopicDeclared(declaration=declaration):
-            return Put(_key("topic", declaration.topic.name), _encode(record))
+            yield Put(_key("topic", declaration.topic.name), _encode(record))
         case _:
             assert_never(record)
 
@@ -80,8 +87,7 @@ def restored(store: Store) -> Iterator[Record]:
                 yield EventsConfirmed(topic, publisher, span.start - 1)
             for first in range(span.start, span.stop, EVENTS_AT_A_TIME):
                 last = min(first + EVENTS_AT_A_TIME, span.stop) - 1
-                for each in store.read(log, first, last):
-                    yield EventRetained(_event.decode(each))
+                yield EventsRetained(tuple(map(_event.decode, store.read(log, first, last))))
 
 
 def _log(topic: str, publisher: str) -> str:

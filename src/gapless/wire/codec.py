@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
-from gapless.core.attributes import NESTING_MAX
 from gapless.core.messages import BestEffortEvents, Message
 from gapless.core.messages.publisher import Acknowledged, Confirmed, Log, Publications, Run
 from gapless.wire.control import VERSIONS, Control
@@ -34,7 +33,6 @@ FRAME_FULL = 256 << 10
 _HEADER = struct.Struct(">IB")
 _ARRAY = struct.Struct(">BI")  # msgpack: array with 32 bits of length
 _ARRAY_TAG = 0xDD
-_NESTED = {dict, list}
 _SPLITTABLE = (Publications, BestEffortEvents, Log, Confirmed, Acknowledged)
 
 
@@ -107,45 +105,14 @@ def _halves(run: Run) -> tuple[Run, ...]:
 
 
 def check_events(messages: Iterable[WireMessage]) -> None:
-    """Refuse events with attributes that are nested deeper than a client can mean, or not named by text.
-
-    What can just be decoded at one depth of the stack may be too deep to be encoded again at another, and
-    would harm every broker on its way. So whoever takes events from a client looks, once.
-    """
+    """Refuse runs that are none: whoever takes events from a client looks, once."""
     for message in messages:
         if type(message) is Publications:
             for run in message.runs:
-                _check_run(run)
-        elif type(message) is BestEffortEvents:
-            for event in message.events:
-                _check_attributes(event.attributes)
-
-
-def _check_run(run: Run) -> None:
-    first = run.events[0]
-    for event in run.events:
-        if event.publisher != first.publisher or event.topic != first.topic:
-            raise FrameError("a run has events of several publishers")
-        _check_attributes(event.attributes)
-
-
-def _check_attributes(attributes: dict[str, Any]) -> None:
-    if _NESTED.isdisjoint(map(type, attributes.values())):
-        return
-    if not all(_is_shallow(value, NESTING_MAX - 1) for value in attributes.values()):
-        raise FrameError(f"an event has attributes nested deeper than {NESTING_MAX}, or without a name")
-
-
-def _is_shallow(value: Any, levels: int) -> bool:
-    if isinstance(value, dict):
-        inside: Iterable[Any] = value.values()
-        if not all(type(name) is str for name in value):
-            return False
-    elif isinstance(value, list):
-        inside = value
-    else:
-        return True
-    return levels > 0 and all(_is_shallow(each, levels - 1) for each in inside)
+                first = run.events[0]
+                for event in run.events:
+                    if event.publisher != first.publisher or event.topic != first.topic:
+                        raise FrameError("a run has events of several publishers")
 
 
 class FrameReader:

@@ -23,7 +23,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
 from gapless.core.effects import Effect, Record
-from gapless.core.model import Micros, NodeId, OrderName, SubscriptionId, Topic
+from gapless.core.model import Content, Event, Micros, NodeId, OrderName, SubscriptionId, Topic
 from gapless.core.overlay.overlay import Overlay
 from gapless.selectors import Selector, SelectorError
 
@@ -49,6 +49,16 @@ def pieces(items: Sequence[T], most: int) -> Iterator[tuple[T, ...]]:
     """The items in order, in pieces that are not longer than so much."""
     for first in range(0, len(items), most):
         yield tuple(items[first : first + most])
+
+
+def numbered(
+    topic: str, publisher: str, first: int, contents: Iterable[Content], now: Micros
+) -> tuple[Event, ...]:
+    """The events that an application publishes now, from this sequence on."""
+    return tuple(
+        Event(topic, publisher, sequence, attributes, payload, now)
+        for sequence, (attributes, payload) in enumerate(contents, first)
+    )
 
 
 class Part(ABC):
@@ -128,10 +138,8 @@ class LeafOrder(Order):
         """Go on where the earlier incarnation stopped."""
 
     @abstractmethod
-    def publish(
-        self, topic: str, publisher: str, attributes: dict[str, Any], payload: bytes, now: Micros
-    ) -> None:
-        """The application publishes an event."""
+    def publish(self, topic: str, publisher: str, contents: Sequence[Content], now: Micros) -> None:
+        """The application publishes events."""
 
     @abstractmethod
     def adopt(self, publisher: str, records: Sequence[Record]) -> None:

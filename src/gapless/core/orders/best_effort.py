@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from gapless.core.effects import Deliver, Effect, EventsConfirmed, Live, Persist, Receipt, Record, Send
 from gapless.core.messages import (
@@ -23,8 +22,8 @@ from gapless.core.messages import (
     BestEffortSubscribed,
     BestEffortUnsubscribe,
 )
-from gapless.core.model import Event, Micros, NodeId, OrderName, Path, StartCut, SubscriptionId
-from gapless.core.orders.base import BrokerOrder, LeafOrder, is_selector, parsed
+from gapless.core.model import Content, Event, Micros, NodeId, OrderName, Path, StartCut, SubscriptionId
+from gapless.core.orders.base import BrokerOrder, LeafOrder, is_selector, numbered, parsed
 from gapless.core.overlay.overlay import Overlay
 from gapless.matching import MatchIndex
 
@@ -219,17 +218,14 @@ class BestEffortLeaf(LeafOrder):
             for subscription, state in self._subscriptions.items():
                 self._send_subscription(peer, subscription, state)
 
-    def publish(
-        self, topic: str, publisher: str, attributes: dict[str, Any], payload: bytes, now: Micros
-    ) -> None:
-        """Send it to one broker, if there is one, and call that enough."""
-        sequence = self._sequences.get((topic, publisher), 0) + 1
-        self._sequences[topic, publisher] = sequence
-        event = Event(topic, publisher, sequence, attributes, payload, now)
-        self.out.append(Persist(EventsConfirmed(topic, publisher, sequence)))
+    def publish(self, topic: str, publisher: str, contents: Sequence[Content], now: Micros) -> None:
+        """Send them to one broker, if there is one, and call that enough."""
+        events = numbered(topic, publisher, self._sequences.get((topic, publisher), 0) + 1, contents, now)
+        last = self._sequences[topic, publisher] = events[-1].sequence
+        self.out.append(Persist(EventsConfirmed(topic, publisher, last)))
         if self.overlay.frontier.active:
-            self.out.append(Send(self.overlay.frontier.active[0], BestEffortEvents((event,))))
-        self.out.append(Receipt(topic, publisher, sequence))
+            self.out.append(Send(self.overlay.frontier.active[0], BestEffortEvents(events)))
+        self.out.append(Receipt(topic, publisher, last))
 
     def subscribe(self, subscription: SubscriptionId, topic: str, selector: str, now: Micros) -> None:
         """Ask every broker that this client is attached to."""
@@ -253,8 +249,7 @@ class BestEffortLeaf(LeafOrder):
         """Deliver events that match a live subscription; the rest was for another one of this client."""
         match message:
             case BestEffortEvents(events=events):
-                for event in events:
-                    self._deliver(event)
+                self._deliver(events)
             case BestEffortSubscribed(subscription=subscription):
                 state = self._subscriptions.get(subscription)
                 if state is not None and not state.live:
@@ -263,8 +258,11 @@ class BestEffortLeaf(LeafOrder):
             case BestEffortSubscribe() | BestEffortUnsubscribe():
                 pass  # clients forward nothing
 
-    def _deliver(self, event: Event) -> None:
-        index = self._indexes.get(event.topic)
-        for subscription in index.match(event.attributes) if index is not None else ():
-            if self._subscriptions[subscription].live:
-                self.out.append(Deliver(subscription, event))
+    def _deliver(self, events: Sequence[Event]) -> None:
+        matching: dict[SubscriptionId, list[Event]] = {}
+        for event in events:
+            index = self._indexes.get(event.topic)
+            for subscription in index.match(event.attributes) if index is not None else ():
+                if self._subscriptions[subscription].live:
+                    matching.setdefault(subscription, []).append(event)
+        self.out += [Deliver(subscription, tuple(theirs)) for subscription, theirs in matching.items()]

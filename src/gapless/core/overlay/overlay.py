@@ -17,8 +17,8 @@ from random import Random
 from gapless.core.effects import (
     Disconnect,
     Effect,
-    EventRetained,
     EventsConfirmed,
+    EventsRetained,
     Founded,
     IncarnationStarted,
     LinkAdded,
@@ -127,7 +127,7 @@ class Overlay:
                     is_alone = alone
                 case LinkFate(last=last):
                     fates[last.node, last.join_point] = last
-                case EventRetained() | EventsConfirmed() | PublisherTaken() | TopicDeclared():
+                case EventsRetained() | EventsConfirmed() | PublisherTaken() | TopicDeclared():
                     pass  # of a client's orders, and of a broker's topics
         self.topology.add(
             valid=[each for each, marked in links.items() if not marked],

@@ -13,7 +13,7 @@ vanishes as a whole; a part of it left behind would come as a stream with holes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -62,16 +62,23 @@ class Stream:
     """The highest sequence of this generation that came from the publisher itself."""
     held: dict[int, Held] = field(default_factory=dict)
 
-    def confirmed(self, sequence: int, peer: NodeId) -> Held | None:
-        """The peer has reached all its targets; returns the publication when they were the last."""
-        held = self.held[sequence]
-        if peer not in held.waiting:
-            return None
-        if len(held.waiting) > 1:
-            held.waiting = {hop: targets for hop, targets in held.waiting.items() if hop != peer}
-            return None
-        del self.held[sequence]
-        return held
+    def confirmed(self, sequences: Iterable[int], peer: NodeId) -> dict[tuple[NodeId, ...], list[int]]:
+        """The peer has reached all its targets of these; returns those whose last targets they were, by their
+        senders."""
+        done: dict[tuple[NodeId, ...], list[int]] = {}
+        for sequence in sequences:
+            held = self.held[sequence]
+            if peer not in held.waiting:
+                continue
+            if len(held.waiting) > 1:
+                held.waiting = {hop: targets for hop, targets in held.waiting.items() if hop != peer}
+                continue
+            del self.held[sequence]
+            of_senders = done.get(held.senders)
+            if of_senders is None:
+                of_senders = done[held.senders] = []
+            of_senders.append(sequence)
+        return done
 
 
 class Custody:

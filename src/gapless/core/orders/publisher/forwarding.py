@@ -14,7 +14,7 @@ tags) is decided once for all its events, and so is the way of those that match 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -27,6 +27,15 @@ from gapless.core.orders.publisher.outbox import Outbox, within
 from gapless.core.orders.publisher.vectors import Numbers, Vectors, bypassed, merged, vector_of
 from gapless.core.overlay.overlay import Overlay
 from gapless.matching import MatchIndex
+
+
+@dataclass(slots=True)
+class Way:
+    """What was decided for those events of a run that match the same subscriptions."""
+
+    header: Header
+    """As they are kept here."""
+    waiting: Waiting
 
 
 @dataclass(slots=True)
@@ -44,8 +53,7 @@ class Arrival:
     direction: NodeId | None
     """Whence it came; ``None``: from a client."""
     index: MatchIndex[SubscriptionId]
-    ways: dict[tuple[SubscriptionId, ...], tuple[Header, Waiting]] = field(default_factory=dict)
-    """What was decided for those of its events that match the same subscriptions."""
+    ways: dict[tuple[SubscriptionId, ...], Way] = field(default_factory=dict)
     done: list[int] = field(default_factory=list)
     """Sequences that nobody waits for."""
 
@@ -113,15 +121,17 @@ class Forwarding:
             return
         home = self._overlay.sessions.up[leaf].identity.home or ""
         header = Header(generation, self._overlay.me, home, relaxed=run.header.relaxed)
-        arrival, had_entered = self._arrival(leaf, source, stream, header), stream.entered
+        arrival = self._arrival(leaf, source, stream, header)
+        new: list[Event] = []
         for event in run.events:
             if event.sequence > stream.entered:
                 stream.entered = event.sequence
-                self._take_over(arrival, event, ())
+                new.append(event)
             else:
                 self._seen_again(arrival, event, ())
+        self._take_over(arrival, new, ((),) * len(new))
         self._finish(arrival)
-        if stream.entered > had_entered:
+        if new:
             topic, publisher = source
             entered = self.entered.setdefault(topic, {})
             entered[publisher] = max(stream.entered, entered.get(publisher, 0))
@@ -135,11 +145,15 @@ class Forwarding:
             return
         arrival = self._arrival(peer, source, stream, run.header)
         handled = self.vectors.handled(run.header.path, run.numbers)
+        new: list[Event] = []
+        new_numbers: list[Numbers] = []
         for event, numbers, was_handled in zip(run.events, run.numbers, handled, strict=False):
             if was_handled or event.sequence in stream.held:
                 self._seen_again(arrival, event, numbers)
             else:
-                self._take_over(arrival, event, numbers)
+                new.append(event)
+                new_numbers.append(numbers)
+        self._take_over(arrival, new, new_numbers)
         self._finish(arrival)
 
     def _arrival(self, peer: NodeId, source: Source, stream: Stream, header: Header) -> Arrival:
@@ -188,23 +202,34 @@ class Forwarding:
             held.numbers = tuple(number for _, _, number in better)
             self._retry_blocked()
 
-    def _take_over(self, arrival: Arrival, event: Event, numbers: Numbers) -> None:
-        matching = tuple(arrival.index.match(event.attributes))
-        way = arrival.ways.get(matching)
-        if way is None:
-            way = arrival.ways[matching] = self._way(arrival, matching)
-        header, waiting = way
-        number = self.vectors.next_number()
-        if not waiting:
-            arrival.done.append(event.sequence)
-            return
-        held = Held(header, event, numbers, number, arrival.senders, waiting)
-        arrival.stream.held[event.sequence] = held
-        for hop in waiting:
-            if hop is not None:
-                self._send(hop, held)
+    def _take_over(self, arrival: Arrival, events: Sequence[Event], numbers: Sequence[Numbers]) -> None:
+        """Match them, keep them, and send on together those that follow each other on the same way."""
+        match, ways, in_custody = arrival.index.match, arrival.ways, arrival.stream.held
+        group: list[Held] = []
+        last: Way | None = None
+        own_numbers = self.vectors.next_numbers(len(events))
+        for event, came_with, number in zip(events, numbers, own_numbers, strict=True):
+            matching = tuple(match(event.attributes))
+            way = ways.get(matching)
+            if way is None:
+                way = ways[matching] = self._way(arrival, matching)
+            if not way.waiting:
+                arrival.done.append(event.sequence)
+                continue
+            if way is not last:
+                self._send_on(last, group)
+                last, group = way, []
+            held = Held(way.header, event, came_with, number, arrival.senders, way.waiting)
+            in_custody[event.sequence] = held
+            group.append(held)
+        self._send_on(last, group)
 
-    def _way(self, arrival: Arrival, matching: tuple[SubscriptionId, ...]) -> tuple[Header, Waiting]:
+    def _send_on(self, way: Way | None, group: Sequence[Held]) -> None:
+        for hop in way.waiting if way is not None else ():
+            if hop is not None:
+                self._send(hop, group)
+
+    def _way(self, arrival: Arrival, matching: tuple[SubscriptionId, ...]) -> Way:
         """For whom events of the run are that match these subscriptions, and who is asked to reach them."""
         header = arrival.kept
         if matching and arrival.direction is not None:
@@ -218,7 +243,7 @@ class Forwarding:
             path = entry.body.path
             if path[-1:] != (arrival.direction,) and subscription not in header.excluded:
                 waiting.setdefault(self._overlay.next_hop(path), {})[entry.target] = path
-        return header, waiting
+        return Way(header, waiting)
 
     def _tags(self, header: Header) -> tuple[Partition, ...]:
         """Tag what was published in a partition, or behind a barrier (000, V; X-P0-03, X-P0-04).
@@ -240,19 +265,20 @@ class Forwarding:
 
     # -- leaving -----------------------------------------------------------------------------------------
 
-    def _send(self, hop: NodeId, held: Held) -> None:
-        """Send it, unless it or something before it may not go there now."""
+    def _send(self, hop: NodeId, group: Sequence[Held]) -> None:
+        """Send those of one way, unless they or something before them may not go there now."""
         if hop in self._blocked:
-            self._blocked[hop].append(held)
+            self._blocked[hop] += group
             return
-        draft = self._outbox.draft(hop, held.header, held.event)
+        draft = self._outbox.draft(hop, group)
         if draft is None:
-            header = self._onward(hop, held.header)
+            kept = group[0].header
+            header = self._onward(hop, kept)
             if header is None:
-                self._blocked[hop] = [held]
+                self._blocked[hop] = list(group)
                 return
-            draft = self._outbox.begin(hop, held.header, header)
-        draft.add(held.event, (*held.numbers, held.number))
+            draft = self._outbox.begin(hop, kept, header)
+        draft.add(group)
 
     def _onward(self, hop: NodeId, kept: Header) -> Header | None:
         """The header of copies for a next hop; ``None`` when they would go beyond δ failures and must not."""
@@ -269,7 +295,7 @@ class Forwarding:
         for hop, waiting in blocked.items():
             for held in waiting:
                 if hop in held.waiting:
-                    self._send(hop, held)
+                    self._send(hop, (held,))
 
     def acknowledged(self, peer: NodeId, ack: Acknowledgement) -> None:
         """The peer has reached all targets that it was given."""
@@ -277,15 +303,11 @@ class Forwarding:
         stream = self.custody.streams.get(source)
         if stream is None or stream.generation != ack.generation:
             return
-        done: dict[tuple[NodeId, ...], list[int]] = {}
         for first, last in ack.ranges:
-            for sequence in within(stream.held, first, last):
-                held = stream.confirmed(sequence, peer)
-                if held is not None:
-                    done.setdefault(held.senders, []).append(sequence)
-        for senders, sequences in done.items():
-            for sender in senders:
-                self._outbox.acknowledge(sender, (*source, ack.generation), sequences)
+            done = stream.confirmed(within(stream.held, first, last), peer)
+            for senders, sequences in done.items():
+                for sender in senders:
+                    self._outbox.acknowledge(sender, (*source, ack.generation), sequences)
         self._forget_if_idle(source, stream)
 
     def _forget_if_idle(self, source: Source, stream: Stream) -> None:
@@ -358,7 +380,7 @@ class Forwarding:
                 held.waiting = waiting
         for held in self.custody.in_order():
             for hop in moved[id(held.waiting)]:
-                self._send(hop, held)
+                self._send(hop, (held,))
         self._retry_blocked()
 
     def _reassigned(self, waiting: Waiting) -> tuple[Waiting, list[NodeId]]:

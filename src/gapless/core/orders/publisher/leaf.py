@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from gapless.core.effects import Record
 from gapless.core.messages import PublisherMessage
@@ -18,7 +17,7 @@ from gapless.core.messages.publisher import (
     Superseded,
     Synced,
 )
-from gapless.core.model import Micros, NodeId, OrderName, SubscriptionId
+from gapless.core.model import Content, Micros, NodeId, OrderName, SubscriptionId
 from gapless.core.orders.base import LeafOrder
 from gapless.core.orders.publisher.broker import MESSAGES
 from gapless.core.orders.publisher.custody import source_of
@@ -42,11 +41,9 @@ class PublisherLeaf(LeafOrder):
         self.publishing = Publishing(incarnation, self.topics, records, self._outbox, self.out)
         self.subscribing = Subscribing(self.overlay, self.peers, self.out)
 
-    def publish(
-        self, topic: str, publisher: str, attributes: dict[str, Any], payload: bytes, now: Micros
-    ) -> None:
-        """The application publishes an event."""
-        self.publishing.publish(topic, publisher, attributes, payload, now)
+    def publish(self, topic: str, publisher: str, contents: Sequence[Content], now: Micros) -> None:
+        """The application publishes events."""
+        self.publishing.publish(topic, publisher, contents, now)
 
     def adopt(self, publisher: str, records: Sequence[Record]) -> None:
         """Go on with its numbers, and repeat what it retains."""

@@ -16,7 +16,7 @@ from gapless.core.messages.publisher import (
     Superseded,
 )
 from gapless.core.model import Event, NodeId
-from gapless.core.orders.publisher.custody import Source
+from gapless.core.orders.publisher.custody import Held, Source
 from gapless.core.orders.publisher.vectors import Numbers
 
 Flow: TypeAlias = tuple[str, str, int]
@@ -63,12 +63,18 @@ class Draft:
         skipped = takewhile(lambda step: not step[1], reversed(header.path))
         self._zeros = (0,) * sum(1 for _ in skipped)
 
-    def add(self, event: Event, numbers: Numbers) -> None:
-        """The event is the next; bypassed brokers, at the end of the path, give no number."""
-        self.events.append(event)
-        if self._zeros or len(numbers) > self._length:
-            numbers = (*numbers, *self._zeros)[-self._length :]
-        self.numbers.append(numbers)
+    def take(self, events: Sequence[Event]) -> None:
+        """These are the next, which no broker has numbered yet."""
+        self.events += events
+        self.numbers += ((),) * len(events)
+
+    def add(self, group: Sequence[Held]) -> None:
+        """These are the next; bypassed brokers, at the end of the path, give no number."""
+        self.events += [held.event for held in group]
+        numbers = [(*held.numbers, held.number) for held in group]
+        if self._zeros or len(numbers[0]) > self._length:
+            numbers = [(*each, *self._zeros)[-self._length :] for each in numbers]
+        self.numbers += numbers
 
     def run(self) -> Run:
         """The run."""
@@ -84,14 +90,17 @@ class Outbox:
         self._acks: dict[NodeId, dict[Flow, list[int]]] = {}
         self._superseded: dict[tuple[NodeId, Source], int] = {}
 
-    def draft(self, peer: NodeId, kept: Header, event: Event) -> Draft | None:
-        """The run to the peer that the event may go with: that which was begun last, or none."""
+    def draft(self, peer: NodeId, group: Sequence[Held]) -> Draft | None:
+        """The run to the peer that these may go with: that which was begun last, or none."""
         drafts = self._drafts.get(peer)
         if not drafts:
             return None
-        draft = drafts[-1]
-        events = draft.events
-        fits = draft.kept is kept and len(events) < BATCH and events[-1].sequence < event.sequence
+        draft, first = drafts[-1], group[0]
+        fits = (
+            draft.kept is first.header
+            and len(draft.events) + len(group) <= BATCH
+            and draft.events[-1].sequence < first.event.sequence
+        )
         return draft if fits else None
 
     def begin(self, peer: NodeId, kept: Header, header: Header) -> Draft:

@@ -18,12 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from gapless.core.effects import (
     Effect,
-    EventRetained,
     EventsConfirmed,
+    EventsRetained,
     IncarnationStarted,
     Persist,
     PublisherTaken,
@@ -32,9 +31,10 @@ from gapless.core.effects import (
     Send,
 )
 from gapless.core.messages.publisher import Acknowledgement, Attached, Detached, Header
-from gapless.core.model import BeyondDelta, Event, Incarnation, Micros, NodeId, Topic
+from gapless.core.model import BeyondDelta, Content, Event, Incarnation, Micros, NodeId, Topic
+from gapless.core.orders.base import numbered, pieces
 from gapless.core.orders.publisher.custody import Source, source_of
-from gapless.core.orders.publisher.outbox import Outbox, within
+from gapless.core.orders.publisher.outbox import BATCH, Outbox, within
 
 GENERATIONS_PER_INCARNATION = 1 << 20
 """An incarnation may be a clock's reading in milliseconds: 64 bits hold both."""
@@ -48,8 +48,6 @@ class Retained:
     events: dict[int, Event] = field(default_factory=dict)
     confirmed: set[int] = field(default_factory=set)
     """Sequences confirmed in the present generation."""
-    header: Header = field(default_factory=lambda: Header(0))
-    """What its events had in common that were sent last."""
 
 
 class Publishing:
@@ -78,11 +76,11 @@ class Publishing:
 
     def _recover(self, records: Iterable[Record]) -> None:
         for record in records:
-            if isinstance(record, EventRetained):
-                event = record.event
-                retained = self.retained.setdefault(source_of(event), Retained())
-                retained.events[event.sequence] = event
-                retained.published = max(retained.published, event.sequence)
+            if isinstance(record, EventsRetained):
+                retained = self.retained.setdefault(source_of(record.events[0]), Retained())
+                for event in record.events:
+                    retained.events[event.sequence] = event
+                    retained.published = max(retained.published, event.sequence)
             elif isinstance(record, EventsConfirmed):
                 retained = self.retained.setdefault((record.topic, record.publisher), Retained())
                 retained.published = max(retained.published, record.sequence)
@@ -136,34 +134,27 @@ class Publishing:
         self._out.append(Send(home, Attached(self._generation, self._has_published)))
         for (topic, _), retained in self.retained.items():
             retained.confirmed.clear()
-            for event in retained.events.values():
-                self._send(home, topic, retained, event)
+            self._send(home, topic, tuple(retained.events.values()))
 
-    def publish(
-        self, topic: str, publisher: str, attributes: dict[str, Any], payload: bytes, now: Micros
-    ) -> None:
-        """Number it, make it durable, send it home."""
+    def publish(self, topic: str, publisher: str, contents: Sequence[Content], now: Micros) -> None:
+        """Number them, make them durable, send them home."""
         retained = self.retained.get((topic, publisher))
         if retained is None:
             retained = self.retained[topic, publisher] = Retained()
-        retained.published += 1
-        event = Event(topic, publisher, retained.published, attributes, payload, now)
-        retained.events[event.sequence] = event
+        events = numbered(topic, publisher, retained.published + 1, contents, now)
+        retained.events.update((event.sequence, event) for event in events)
+        retained.published += len(events)
         self._has_published = True
-        self._out.append(Persist(EventRetained(event)))
+        self._out.append(Persist(EventsRetained(events)))
         if self.home is not None:
-            self._send(self.home, topic, retained, event)
+            self._send(self.home, topic, events)
 
-    def _send(self, home: NodeId, topic: str, retained: Retained, event: Event) -> None:
+    def _send(self, home: NodeId, topic: str, events: Sequence[Event]) -> None:
         declared = self._topics.get(topic)  # deleted, or not told yet: then the hard promise holds
         relaxed = declared is not None and declared.beyond_delta is BeyondDelta.MARK
-        header = retained.header
-        if header.generation != self._generation or header.relaxed is not relaxed:
-            header = retained.header = Header(self._generation, relaxed=relaxed)
-        draft = self._outbox.draft(home, header, event)
-        if draft is None:
-            draft = self._outbox.begin(home, header, header)
-        draft.add(event, ())
+        header = Header(self._generation, relaxed=relaxed)
+        for some in pieces(events, BATCH):
+            self._outbox.begin(home, header, header).take(some)
 
     def acknowledged(self, peer: NodeId, ack: Acknowledgement) -> None:
         """The network has these; what is confirmed from the beginning on need not be repeated."""

@@ -57,6 +57,17 @@ class Own:
     """Per publisher the last sequence that was delivered."""
 
 
+@dataclass(slots=True)
+class Taker:
+    """A subscription that events of a run match."""
+
+    own: Own
+    verdict: Verdict
+    after: int
+    """Up to this sequence the publisher's events are not promised, or were delivered before."""
+    events: list[Event] = field(default_factory=list)
+
+
 class Subscribing:
     """The subscriptions of one client; on the wire each has an id that is never used again."""
 
@@ -197,23 +208,46 @@ class Subscribing:
     def receive(self, peer: NodeId, run: Run) -> None:
         """Deliver what is new, promised, and known to all who forwarded it."""
         header, source = run.header, source_of(run.events[0])
+        newest, seen = self._highest.get(source, (0, 0))
+        if header.generation < newest:
+            return
+        if header.generation > newest:
+            seen = 0
         index = self._indexes.get(source[0]) or NO_SUBSCRIPTIONS
-        verdicts: dict[SubscriptionId, Verdict] = {}
-        highest = self._highest.get(source, (0, 0))
+        takers: dict[SubscriptionId, Taker] = {}
         for event in run.events:
-            position = (header.generation, event.sequence)
-            if position <= highest:
+            if event.sequence <= seen:
                 continue
-            highest = position
+            seen = event.sequence
             for unique in index.match(event.attributes):
-                own, verdict = self.own[unique], verdicts.get(unique)
-                if verdict is None:
-                    verdict = verdicts[unique] = self._judge(unique, own, peer, header, event.publisher)
-                if verdict is Verdict.PROMISED:
-                    self._deliver(own, event, best_effort=header.best_effort)
-                elif verdict is Verdict.TOO_EARLY:  # the start lies behind it
-                    own.cut[event.publisher] = max(event.sequence, own.cut.get(event.publisher, 0))
-        self._highest[source] = highest
+                taker = takers.get(unique)
+                if taker is None:
+                    taker = takers[unique] = self._taker(unique, peer, header, source[1])
+                if seen > taker.after:
+                    taker.events.append(event)
+        self._highest[source] = (header.generation, seen)
+        for taker in takers.values():
+            self._give(taker, header, source[1])
+
+    def _taker(self, unique: SubscriptionId, peer: NodeId, header: Header, publisher: str) -> Taker:
+        own = self.own[unique]
+        verdict = self._judge(unique, own, peer, header, publisher)
+        after = own.cut.get(publisher, 0)
+        if verdict is Verdict.PROMISED:
+            after = max(after, own.last.get(publisher, 0))
+        return Taker(own, verdict, after)
+
+    def _give(self, taker: Taker, header: Header, publisher: str) -> None:
+        """Deliver what is promised; of what comes too early, remember that the start lies behind it."""
+        if not taker.events:
+            return
+        own, last = taker.own, taker.events[-1].sequence
+        if taker.verdict is Verdict.PROMISED:
+            own.flowing.add(publisher)
+            own.last[publisher] = last
+            self._out.append(Deliver(own.name, tuple(taker.events), header.best_effort))
+        elif taker.verdict is Verdict.TOO_EARLY:
+            own.cut[publisher] = last
 
     def _judge(
         self, unique: SubscriptionId, own: Own, peer: NodeId, header: Header, publisher: str
@@ -231,11 +265,3 @@ class Subscribing:
             return False
         origins = {header.home, *(tag.nodes[-1] for tag in header.tags)}
         return not origins.isdisjoint(own.unreached)
-
-    def _deliver(self, own: Own, event: Event, *, best_effort: bool) -> None:
-        """Deliver it, unless it was delivered before or the cut leaves it out."""
-        publisher, sequence = event.publisher, event.sequence
-        if sequence > own.last.get(publisher, 0) and sequence > own.cut.get(publisher, 0):
-            own.flowing.add(publisher)
-            own.last[publisher] = sequence
-            self._out.append(Deliver(own.name, event, best_effort))

@@ -67,10 +67,11 @@ class Vectors:
         self._count = 0
         self._highest: dict[NodeId, dict[Incarnation, int]] = {}
 
-    def next_number(self) -> int:
-        """The number of the publication that is taken over now."""
-        self._count += 1
-        return self._count
+    def next_numbers(self, count: int) -> range:
+        """The numbers of so many publications that are taken over now."""
+        first = self._count + 1
+        self._count += count
+        return range(first, first + count)
 
     def is_duplicate(self, vector: Vector) -> bool:
         """Whether a copy of this publication was handled before."""
