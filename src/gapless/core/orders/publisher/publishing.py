@@ -163,13 +163,11 @@ class Publishing:
             return
         for first, last in ack.ranges:
             retained.confirmed.update(within(retained.events, first, last))
-        done = 0
-        for sequence in list(retained.events):
-            if sequence not in retained.confirmed:
-                break
-            retained.confirmed.discard(sequence)
-            del retained.events[sequence]
-            done = sequence
-        if done:
-            self._out.append(Persist(EventsConfirmed(ack.topic, ack.publisher, done)))
-            self._out.append(Receipt(ack.topic, ack.publisher, done))
+        first = following = next(iter(retained.events), 0)
+        while following in retained.confirmed:
+            retained.confirmed.discard(following)
+            del retained.events[following]
+            following += 1
+        if following > first:
+            self._out.append(Persist(EventsConfirmed(ack.topic, ack.publisher, following - 1)))
+            self._out.append(Receipt(ack.topic, ack.publisher, following - 1))
