@@ -1,4 +1,6 @@
-"""What the machine could do: ``live_echo EVENTS SIZE``: bytes from a sender through a relay to a receiver.
+"""What the machine could do: bytes from a sender through a relay to a receiver.
+
+``live_echo throughput|latency EVENTS SIZE``.
 
 The relay is a process of its own, as a broker is; sender and receiver share one."""
 
@@ -9,9 +11,12 @@ import json
 import multiprocessing
 import sys
 import time
+from collections import deque
 from multiprocessing.connection import Connection
 
 import uvloop
+
+from benchmarks.live_client import RATE, quantiles_ms
 
 BATCH = 512
 OVERHEAD = 80
@@ -35,7 +40,7 @@ def relay(port: Connection) -> None:
     uvloop.run(_relay(port))
 
 
-async def measure(port: int, events: int, size: int) -> float:
+async def throughput(port: int, events: int, size: int) -> dict[str, float]:
     """Events a second there and back."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     frame = bytes((size + OVERHEAD) * BATCH)
@@ -52,17 +57,38 @@ async def measure(port: int, events: int, size: int) -> float:
         total -= len(await reader.read(1 << 18))
     await sending
     writer.close()
-    return events / (time.perf_counter() - began)
+    return {"per_second": events / (time.perf_counter() - began)}
 
 
-def main(events: str, size: str) -> None:
+async def latency(port: int, events: int, size: int) -> dict[str, float]:
+    """How long one event takes, at the same rate as events through brokers."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    sent: deque[float] = deque()
+
+    async def send() -> None:
+        for _ in range(events):
+            sent.append(time.perf_counter())
+            writer.write(bytes(size + OVERHEAD))
+            await asyncio.sleep(1 / RATE)
+
+    sending = asyncio.create_task(send())
+    latencies = []
+    for _ in range(events):
+        await reader.readexactly(size + OVERHEAD)
+        latencies.append(time.perf_counter() - sent.popleft())
+    await sending
+    writer.close()
+    return quantiles_ms(latencies)
+
+
+def main(what: str, events: str, size: str) -> None:
     """Start the relay, measure, print."""
     here, there = multiprocessing.get_context("spawn").Pipe()
     process = multiprocessing.get_context("spawn").Process(target=relay, args=(there,), daemon=True)
     process.start()
     try:
-        speed = uvloop.run(measure(here.recv(), int(events), int(size)))
-        print(json.dumps({"per_second": speed}), flush=True)
+        measure = throughput if what == "throughput" else latency
+        print(json.dumps(uvloop.run(measure(here.recv(), int(events), int(size)))), flush=True)
     finally:
         process.kill()
 

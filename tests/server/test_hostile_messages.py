@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_args, get_origin
 import msgspec
 import pytest
 
+from gapless.core.attributes import INT_MAX, Attributes
 from gapless.core.broker import Broker
 from gapless.core.effects import Disconnect, LinkAdded, Send
 from gapless.core.events import Input, MessageReceived, SessionDown, SessionUp
@@ -24,15 +25,15 @@ MESSAGES = [each for each in CLASSES if each not in get_args(Control)]
 NAMES = ("me", "b", "evil", "good", "t", "s1", "s2", "")
 SELECTORS = ("price > 1", "", "bad (", "a = 'x'")
 NUMBERS = (0, 1, 2, 3, -1, 2**62, 1_794_789_989_248 << 20)
-VALUES = (None, 1, "x", {"a": 1}, [1, [2]], 2.5, True, 2**63, {"price": {"x": 1}})
+VALUES = (None, 1, "x", {"a": 1}, 2.5, True, INT_MAX, {"price": {"x": 1}})
 PAUSES = (0, 1 * MILLISECOND, 300 * MILLISECOND, 1200 * MILLISECOND)
 PEERS = {"evil": Identity("evil", 5, "me"), "good": Identity("good", 3, "me"), "b": Identity("b", 2)}
 
 
 def some(hint: Any, rng: Random, name: str = "") -> Any:
     """A value of the type, of the few that meet each other often."""
-    if hint is Any:
-        return rng.choice(VALUES)
+    if hint == Attributes:
+        return {rng.choice(NAMES): rng.choice(VALUES) for _ in range(rng.randrange(3))}
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return hint(**{each.name: some(each.type, rng, each.name) for each in msgspec.structs.fields(hint)})
     if get_origin(hint) is Annotated:  # the only annotation there is: not empty

@@ -2,7 +2,8 @@
 
 Inputs that come while a batch is worked on, or while its records are being written, form the next batch. So
 under load one step, one durable write and one write a socket serve many events, and without load nothing
-waits. The ordering rule of :mod:`gapless.core.effects` is kept here: records first, then the rest."""
+waits: what comes after a rest is worked on at once. The ordering rule of :mod:`gapless.core.effects` is kept
+here: records first, then the rest."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from gapless.core.broker import Broker
-from gapless.core.effects import Connect, Disconnect, Effect, LinkAdded, Persist, Record, Send
+from gapless.core.effects import Connect, Deliver, Disconnect, Effect, LinkAdded, Persist, Record, Send
 from gapless.core.events import ConnectFailed, Input, MessageReceived, SessionDown, SessionUp
 from gapless.core.leaf import Leaf
 from gapless.core.messages import BestEffortEvents, Confirmed, Log, Message, Ping, Publications
@@ -33,6 +34,8 @@ INBOX_MAX = 512
 HOLD_SECONDS = 0.1
 LAST_BATCHES_MAX = 100
 """The most batches that are handled after the node was told to stop."""
+REST_SECONDS = 0.0005
+"""After a rest of this length a message is worked on without waiting for others that may come with it."""
 LATE_SECONDS, READING_SECONDS = 0.1, 0.001
 """A node that is woken so late was held up itself: it gets so much time to read what has come meanwhile."""
 ALONE = (SessionUp, SessionDown)
@@ -85,9 +88,12 @@ class Driver:
         self._parked: deque[MessageReceived] = deque()  # what waits for the application
         self._is_holding = False
         self._sessions: dict[NodeId, Connection] = {}  # those that the node has been told of
+        self._unsent: dict[NodeId, list[Message]] = {}
+        self._worked_at = 0.0
         self._scheduled = False
         self._syncing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._wakes_at = 0.0
         self._stopped = False
         self.inputs = self.batches = 0
 
@@ -100,6 +106,7 @@ class Driver:
         """End the node: orderly, or at once like a crash."""
         if not at_once:
             await self._finish_requests()
+            self._send()
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -161,7 +168,10 @@ class Driver:
                 self._inbox.append((MessageReceived(peer, message), None))
         if len(self._inbox) > INBOX_MAX and not self._is_holding:
             self._hold()
-        self._work_soon()
+        if time.perf_counter() - self._worked_at > REST_SECONDS and not self._scheduled:
+            self._work()
+        else:
+            self._work_soon()
 
     def _work_soon(self) -> None:
         if not self._scheduled and self._syncing is None and not self._stopped:
@@ -218,6 +228,7 @@ class Driver:
             seconds = time.perf_counter() - began
             self.observer.stepped(len(batch), seconds)
             self._finish(effects)
+            self._worked_at = time.perf_counter()
         except Exception as error:
             self._fail(error)
 
@@ -242,6 +253,7 @@ class Driver:
         return batch
 
     def _session_change(self, change: Input, connection: Connection | None) -> Input:
+        self._send()  # on the sessions of before
         if type(change) is SessionUp and connection is not None:
             self._sessions[change.identity.node] = connection
         elif type(change) is SessionDown:
@@ -269,16 +281,16 @@ class Driver:
             self._fail(error)
 
     def _perform(self, effects: list[Effect]) -> None:
-        sends: dict[NodeId, list[Message]] = {}
-        links_changed = False
+        links_changed = delivers = False
         for effect in effects:
             if type(effect) is Send:
                 if effect.low:
+                    self._send()
                     self._send_low(effect)
                 else:
-                    sends.setdefault(effect.peer, []).append(effect.message)
+                    self._unsent.setdefault(effect.peer, []).append(effect.message)
             elif type(effect) is Disconnect:
-                self._send(sends)
+                self._send()
                 self._disconnect(effect)
             elif type(effect) is Connect:
                 self.transport.dial(effect.peer, effect.via)
@@ -286,7 +298,11 @@ class Driver:
                 links_changed = links_changed or type(effect.record) is LinkAdded
             elif self._perform_other is not None:
                 self._perform_other(effect)
-        self._send(sends)
+                delivers = delivers or type(effect) is Deliver
+        if delivers:
+            self._loop.call_soon(self._send)  # the application, which has just been woken, comes first
+        else:
+            self._send()
         if links_changed:
             self.transport.tell(self.near())
             self._keep_addresses(self.near())
@@ -295,13 +311,14 @@ class Driver:
         if self._requests or self._inbox or self._heard:
             self._work_soon()
 
-    def _send(self, sends: dict[NodeId, list[Message]]) -> None:
-        for peer, messages in sends.items():
+    def _send(self) -> None:
+        """Send what has gathered, in the order of the effects."""
+        unsent, self._unsent = self._unsent, {}
+        for peer, messages in unsent.items():
             connection = self._sessions.get(peer)
             if connection is not None:
                 connection.send(messages)
                 self.observer.sent(peer, messages)
-        sends.clear()
 
     def _send_low(self, effect: Send) -> None:
         connection = self._sessions.get(effect.peer)
@@ -316,21 +333,30 @@ class Driver:
             self.transport.close_session(effect.peer, connection, effect.reason)
 
     def _wake_later(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        """See to it that the node is woken in time; a deadline that moves on, as most do with every sign of
+        life, leaves the timer alone, which looks again when it fires."""
         moment = self.node.wake_at()
-        if moment is not None and not self._stopped:
-            due = self._loop.time() + self.clock.seconds_until(moment)
-            self._timer = self._loop.call_at(due, self._wake, due)
+        if moment is None or self._stopped:
+            return
+        due = self._loop.time() + self.clock.seconds_until(moment)
+        if self._timer is not None:
+            if self._wakes_at <= due:
+                return
+            self._timer.cancel()
+        self._wakes_at = due
+        self._timer = self._loop.call_at(due, self._wake, due)
 
     def _wake(self, due: float) -> None:
         """Some time has come. Silence that nobody listened to is no reason to suspect a peer: a node that was
         held up reads first."""
-        now = self._loop.time()
+        self._timer = None
+        now, moment = self._loop.time(), self.node.wake_at()
         if now - due > LATE_SECONDS:
+            self._wakes_at = now
             self._timer = self._loop.call_later(READING_SECONDS, self._wake, now)
+        elif moment is not None and self.clock.seconds_until(moment) > 0:
+            self._wake_later()
         elif not self._scheduled and self._syncing is None:
-            self._scheduled = True
             self._work()
 
     def _fail(self, error: BaseException) -> None:
