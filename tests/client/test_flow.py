@@ -15,6 +15,9 @@ import pytest
 import gapless
 from gapless.client.publisher import EVENT_MAX
 from gapless.client.subscription import QUEUE_MAX
+from gapless.core.effects import Effect
+from gapless.core.events import Input, PublishRequested
+from gapless.core.leaf import Leaf
 from gapless.sync import Network
 
 LIMIT = 30
@@ -291,5 +294,38 @@ def test_a_killed_publisher_process_goes_on_exactly_once(
                 assert [each.sequence for each in events] == list(expected)
                 assert [each.attributes["n"] for each in events] == [n - 1 for n in expected]
                 taken += len(events)
+
+    asyncio.run(main())
+
+
+def test_what_is_published_together_goes_to_the_node_together_and_in_order(
+    network: Network, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = topic()
+    requests: list[PublishRequested] = []
+    step = Leaf.step
+
+    def noting(self: Leaf, batch: list[Input], now: int) -> list[Effect]:
+        requests.extend(each for each in batch if isinstance(each, PublishRequested))
+        return step(self, batch, now)
+
+    monkeypatch.setattr(Leaf, "step", noting)
+
+    async def main() -> None:
+        async with (
+            gapless.connect(network.address(0)) as client,
+            client.publisher(name, name="a") as a,
+            client.publisher(name, name="b") as b,
+        ):
+            await a.publish({"n": 0})  # after the first of a stream, others have a turn
+            await b.publish({"n": 1})
+            for n in range(2, 5):
+                await a.publish({"n": n})
+            await b.publish({"n": 5})
+            await a.publish({"n": 6})
+            await a.flush()
+            await b.flush()
+        told = [(each.publisher, [attributes["n"] for attributes, _ in each.contents]) for each in requests]
+        assert told == [("a", [0]), ("b", [1]), ("a", [2, 3, 4]), ("b", [5]), ("a", [6])]
 
     asyncio.run(main())
