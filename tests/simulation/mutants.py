@@ -376,6 +376,15 @@ def admit_whoever_moved(original: Original, self: PublisherBroker, leaf: NodeId)
     self._attached[leaf] = attached
 
 
+@breaks(PublisherBroker, "_on_detached")
+def wait_for_who_has_left(original: Original, self: PublisherBroker, leaf: NodeId, now: Micros) -> None:
+    """Rule 11: what waits for the admission of a client is taken over although the client has left."""
+    attached, waiting = self._attached.get(leaf), self._waiting.get(leaf)
+    original(self, leaf, now)
+    if attached is not None and waiting is not None:
+        self._attached[leaf], self._waiting[leaf] = attached, waiting
+
+
 @breaks(Subscriptions, "tell_synced")
 def synced_at_once(original: Original, self: Subscriptions) -> None:
     """Rule 11: a broker says that it knows everything before it does."""

@@ -573,6 +573,32 @@ def settled_brokers_only_say_so() -> list[str]:
     return scene.faults(s=[1, 2, 3])
 
 
+def who_left_while_waiting_is_not_there() -> list[str]:
+    """A publisher's events wait at y2, which does not know enough yet, when it moves on to y1 with them. If
+    y2 took them over after that, it would take the publisher to be there, and name a start that others know
+    to be wrong: until they forget."""
+    scene = Scene([("b", "y1"), ("b", "y11"), ("b", "y2")], delta=2, p="b", s="y2")
+    for far in ("y1", "y11"):
+        scene.slow((far, "y2"), ("y2", far), milliseconds=200)
+        scene.slow((far, "p"), ("p", far), milliseconds=20)
+    scene.world.crash("b")
+    scene.publish("x")
+    scene.world.run_until(lambda: "y1" in scene.world.hosts["p"].sessions, within=2 * SECOND)
+    scene.run(1_000)
+    scene.publish("x", "x")
+    scene.run(1_000)
+    scene.world.crash("y1")
+    scene.run(1_500)
+    scene.world.restart("y1")
+    scene.world.restart("b")
+    scene.run(2_000)
+    scene.subscribe("s")
+    scene.run(1_000)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[4])
+
+
 # -- beyond δ ------------------------------------------------------------------------------------------------
 
 
@@ -657,6 +683,7 @@ STORIES: dict[Story, tuple[str, ...]] = {
     admission_after_a_restart: ("admit-at-once",),
     admission_of_a_client_that_moved: ("admit-whoever-moved", "admit-at-once"),
     settled_brokers_only_say_so: ("synced-at-once",),
+    who_left_while_waiting_is_not_there: ("wait-for-who-has-left",),
     held_beyond_delta: ("no-legitimacy",),
     a_way_that_is_learned_late: (),
     nothing_overtakes_what_is_held: ("overtake-what-is-held",),

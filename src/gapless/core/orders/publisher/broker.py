@@ -85,10 +85,8 @@ class PublisherBroker(BrokerOrder):
     def session_down(self, peer: NodeId, now: Micros) -> None:
         """Forget what the session was told; what was sent on it is sent again elsewhere."""
         self.subscriptions.session_down(peer)
-        self._attached.pop(peer, None)
-        self._waiting.pop(peer, None)
+        self._forget_waiting(peer)
         self._outbox.forget(peer)
-        self._refused.pop(peer, None)
         self.forwarding.session_down(peer, now)
         self._sessions_changed()
 
@@ -123,7 +121,7 @@ class PublisherBroker(BrokerOrder):
                 self._attached[peer] = message
                 self._waiting[peer] = []
             case Detached():
-                self.forwarding.detached(peer, now)
+                self._on_detached(peer, now)
             case Superseded(topic=topic, publisher=publisher, generation=generation):
                 self.forwarding.supersede((topic, publisher), generation)
 
@@ -139,6 +137,17 @@ class PublisherBroker(BrokerOrder):
         else:
             for run in runs:
                 self.forwarding.enter(peer, run)
+
+    def _on_detached(self, leaf: NodeId, now: Micros) -> None:
+        """The client publishes elsewhere, and repeats there what still waits here: if that were taken over
+        later, the client would seem to be here."""
+        self._forget_waiting(leaf)
+        self.forwarding.detached(leaf, now)
+
+    def _forget_waiting(self, leaf: NodeId) -> None:
+        self._attached.pop(leaf, None)
+        self._waiting.pop(leaf, None)
+        self._refused.pop(leaf, None)
 
     def _wait(self, leaf: NodeId, runs: Sequence[Run]) -> None:
         """Keep them until the client is admitted, but not without bound: the client has them too."""

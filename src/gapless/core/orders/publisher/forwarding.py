@@ -113,12 +113,12 @@ class Forwarding:
     def enter(self, leaf: NodeId, run: Run) -> None:
         """This broker takes events from their publisher."""
         source, generation = source_of(run.events[0]), run.header.generation
-        self.present[source] = (leaf, generation)
-        if self._left:
-            self._left.pop(source, None)
         stream = self._stream(leaf, source, generation)
         if stream is None:
             return
+        self.present[source] = (leaf, generation)
+        if self._left:
+            self._left.pop(source, None)
         home = self._overlay.sessions.up[leaf].identity.home or ""
         header = Header(generation, self._overlay.me, home, relaxed=run.header.relaxed)
         arrival = self._arrival(leaf, source, stream, header)
