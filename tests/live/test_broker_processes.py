@@ -109,6 +109,25 @@ def _watch(address: str) -> None:
             watching.kill()
 
 
+def test_a_broker_at_the_edge_leaves_for_good_and_an_inner_one_says_why_not(tmp_path: Path) -> None:
+    with LiveNetwork(tmp_path, delta=1) as network:
+        network.tree(3, fanout=1)
+        until("all see each other", lambda: whole(look(network), 3))
+        inner, edge = network["b1"], network["b2"]
+        inner.process.send_signal(signal.SIGUSR1)
+        until("b1 says why not", lambda: "cannot leave" in inner.log())
+        assert inner.is_running
+        edge.process.send_signal(signal.SIGUSR1)
+        until("b2 has ended", lambda: not edge.is_running)
+        assert edge.process.returncode == 0
+        assert "left the network" in edge.log()
+        until("the others know", lambda: links(look(network)) == {("b0", "b1")})
+        assert whole(look(network), 2)
+        edge.launch()  # --join again, which is how it is started: a new member under its old name
+        edge.wait_ready()
+        until("it has joined again", lambda: whole(look(network), 3))
+
+
 def test_a_broker_that_waits_for_its_network_can_be_stopped(tmp_path: Path) -> None:
     with LiveNetwork(tmp_path) as network:
         network.add("nobody", port=free_ports(1)[0])

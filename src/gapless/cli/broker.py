@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -47,7 +48,10 @@ def broker(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the ready line as JSON.")] = False,
 ) -> None:
-    """Run a broker until SIGTERM or Ctrl-C; a line on standard output says when it is ready."""
+    """Run a broker until SIGTERM or Ctrl-C; a line on standard output says when it is ready.
+
+    After SIGUSR1 it leaves the network for good, and ends, or says in its log why it cannot.
+    """
     options = {
         "id": id_,
         "listen": listen,
@@ -90,6 +94,8 @@ async def serve(settings: BrokerConfig, as_json: bool) -> None:
         if starting.done():
             starting.result()
             failing = asyncio.create_task(server.wait_failed())
+            if hasattr(signal, "SIGUSR1"):
+                loop.add_signal_handler(signal.SIGUSR1, partial(_leave, server, told_to_stop))
             await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
             if failing.done() and not told_to_stop.is_set():
                 raise BrokerError(f"the broker {settings.id} has failed: {failing.result()}")
@@ -99,6 +105,22 @@ async def serve(settings: BrokerConfig, as_json: bool) -> None:
         stopping.cancel()
         await asyncio.gather(starting, return_exceptions=True)
         await server.stop()
+
+
+def _leave(server: BrokerServer, told_to_stop: asyncio.Event) -> None:
+    """Ask the broker to leave; when it has, end it."""
+
+    def answered(asked: asyncio.Task[str | None]) -> None:
+        if asked.cancelled():
+            return
+        reason = asked.result()
+        if reason is None:
+            server.log.say("left the network")
+            told_to_stop.set()
+        else:
+            server.log.warn("cannot leave", reason=reason)
+
+    asyncio.get_running_loop().create_task(server.leave()).add_done_callback(answered)
 
 
 async def _start(server: BrokerServer, as_json: bool) -> None:

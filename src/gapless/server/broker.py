@@ -1,9 +1,9 @@
 """A broker as it runs: store, network, node and driver together, from start to stop.
 
 ``start`` opens the store, finds the network, and accepts sessions; ``joined`` tells when the broker is a full
-member. ``stop`` ends it in order: the batch that is under way is finished, peers are told, the store is
-closed. ``kill`` ends it as a crash would. Errors that an operator can do something about are a
-``BrokerError`` that says what."""
+member. ``leave`` takes it out of the network for good. ``stop`` ends it in order: the batch that is under way
+is finished, peers are told, the store is closed. ``kill`` ends it as a crash would. Errors that an operator
+can do something about are a ``BrokerError`` that says what."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from contextlib import suppress
 from random import Random
 
 from gapless.core.broker import Broker
-from gapless.core.effects import Founded, LinkAdded, Record
+from gapless.core.effects import Effect, Founded, LeaveRefused, LinkAdded, Record, Stopped
+from gapless.core.events import LeaveRequested
 from gapless.core.model import SECOND, NodeId
 from gapless.core.node import NodeConfig
 from gapless.core.overlay.sessions import Timing
@@ -58,6 +59,7 @@ class BrokerServer:
         self._observer: BrokerObserver | None = None
         self._endpoint: MetricsEndpoint | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._leaving: asyncio.Future[str | None] | None = None
         self._failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
 
     @property
@@ -157,7 +159,14 @@ class BrokerServer:
             strangers=min(STRANGERS_MAX, max(1, connections // 4)),
             unsent=config.unsent_megabytes << 20,
         )
-        return Driver(node, journal=self._journal, book=book, limits=limits, on_failure=self._on_failure)
+        return Driver(
+            node,
+            journal=self._journal,
+            perform=self._perform,
+            book=book,
+            limits=limits,
+            on_failure=self._on_failure,
+        )
 
     async def _serve_metrics(self, collector: BrokerCollector) -> None:
         self._endpoint = MetricsEndpoint(collector)
@@ -231,6 +240,19 @@ class BrokerServer:
             await asyncio.sleep(1.0)
 
     # -- ending ------------------------------------------------------------------------------------------
+
+    async def leave(self) -> str | None:
+        """Leave the network for good, after which the broker has only to be stopped; or the reason why it
+        cannot, now or at all."""
+        if self._leaving is None:
+            self._leaving = asyncio.get_running_loop().create_future()
+            self.driver.request(LeaveRequested())
+        return await asyncio.shield(self._leaving)
+
+    def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, LeaveRefused | Stopped) and self._leaving is not None:
+            leaving, self._leaving = self._leaving, None
+            leaving.set_result(effect.reason if isinstance(effect, LeaveRefused) else None)
 
     def _on_failure(self, error: BaseException) -> None:
         if not self._failed.done():
