@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gapless.core import attributes as limits
+from gapless.core.model import Event
 from gapless.core.schema import TEXT_MAX as SCHEMA_MAX
 from gapless.core.schema import Schema, SchemaError, check_attributes
 
@@ -160,6 +162,17 @@ def test_integers_have_their_range(kind: str, bits: int) -> None:
         True,
         False,
     ]
+
+
+@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
+def test_an_integer_has_64_bits_whatever_the_column(kind: str) -> None:
+    schema = Schema.parse(f"a {kind}")
+    for fits in (-(2**63), 2**63 - 1):
+        assert schema.check({"a": fits}) is None
+        event = Event("t", "p", 1, {"a": fits})
+        assert msgspec.msgpack.decode(msgspec.msgpack.encode(event), type=Event) == event
+    for unfit in (-(2**63) - 1, 2**63, 2**64, 10**30):
+        assert "must be" in (schema.check({"a": unfit}) or "")
 
 
 def test_a_float_of_32_bits_must_not_become_infinite() -> None:

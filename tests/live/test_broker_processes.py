@@ -128,6 +128,26 @@ def test_a_broker_at_the_edge_leaves_for_good_and_an_inner_one_says_why_not(tmp_
         until("it has joined again", lambda: whole(look(network), 3))
 
 
+def test_a_broker_that_was_killed_while_it_left_leaves_when_it_is_started_again(tmp_path: Path) -> None:
+    with LiveNetwork(tmp_path, delta=1) as network:
+        network.tree(2, fanout=1)
+        until("both see each other", lambda: whole(look(network), 2))
+        stayer, leaver = network["b0"], network["b1"]
+        stayer.suspend()
+        leaver.process.send_signal(signal.SIGUSR1)
+        until("b1 has heard", lambda: "asked to leave" in leaver.log())
+        leaver.kill()
+        stayer.resume()
+        before = leaver.log().count("joined")
+        leaver.launch()
+        until("it is back", lambda: not leaver.is_running or leaver.log().count("joined") > before)
+        leaver.process.send_signal(signal.SIGUSR1)  # it may have been killed before its wish was durable
+        until("b1 has ended", lambda: not leaver.is_running)
+        assert leaver.process.returncode == 0
+        assert "left the network" in leaver.log()
+        until("b0 knows", lambda: not links(look(network)))
+
+
 def test_a_broker_that_waits_for_its_network_can_be_stopped(tmp_path: Path) -> None:
     with LiveNetwork(tmp_path) as network:
         network.add("nobody", port=free_ports(1)[0])

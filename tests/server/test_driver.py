@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from gapless.core.effects import Deliver, Effect, Send
-from gapless.core.events import Input, MessageReceived, SessionDown
+from gapless.core.events import Input, LeaveRequested, MessageReceived, SessionDown
 from gapless.core.messages import Ping, Publications, Superseded
 from gapless.core.model import SECOND, Identity, Micros
 from gapless.server.driver import Driver
@@ -105,10 +105,14 @@ def test_what_was_to_go_on_a_session_does_not_stray_into_the_next() -> None:
         node.answers = deliver
         connect(driver, Wire("first", seen))
         await turns()
+        await asyncio.sleep(0.01)
         driver.messages("b", [Publications(())])
         driver.session_down("b", "gone")
         connect(driver, Wire("second", seen))
-        await turns()
+        for _ in range(3):
+            driver.request(LeaveRequested())
+        assert not seen, "the application comes first"
+        await driver.stop("over")  # which works on what was asked for without a turn of the loop
         assert seen == ["first"]
         assert any(SessionDown("b", "gone") in batch for batch in node.batches)
 
@@ -131,6 +135,44 @@ def test_what_comes_after_a_rest_is_worked_on_at_once_and_the_rest_together() ->
         assert [batch.count(news) for batch in node.batches] == [1, 3]
 
     run(scenario)
+
+
+def test_a_node_that_was_held_up_reads_all_before_it_works() -> None:
+    async def scenario(driver: Driver, node: Scripted) -> None:
+        node.deadline = driver.clock.now() + SECOND // 100
+        driver.messages("b", [Ping()])
+        await turns()
+        node.batches.clear()
+        time.sleep(0.02)  # nobody has listened
+        driver.messages("b", [Ping()])
+        assert not node.batches
+        driver.messages("c", [Ping()])
+        node.deadline = None
+        await turns()
+        assert node.batches[0] == [MessageReceived("b", Ping()), MessageReceived("c", Ping())]
+
+    run(scenario)
+
+
+def test_what_cannot_be_sent_ends_the_node_also_when_it_is_sent_later() -> None:
+    failures: list[BaseException] = []
+
+    class Broken(Wire):
+        def send(self, messages: list[Any]) -> None:
+            raise ValueError("too large")
+
+    async def main() -> None:
+        node: Any = Scripted()
+        node.answers = deliver
+        driver = Driver(node, perform=lambda effect: None, on_failure=failures.append)
+        driver.start()
+        connect(driver, Broken("b", []))
+        await turns()
+        driver.messages("b", [Publications(())])
+        await turns()
+        assert [str(each) for each in failures] == ["too large"]
+
+    asyncio.run(main())
 
 
 def test_a_deadline_that_moves_on_wakes_the_node_once_it_has_come() -> None:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from gapless.core.leaf import Leaf
 from gapless.core.messages.publisher import Publications
-from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, NodeId, OrderName, Topic
+from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, Event, NodeId, OrderName, Topic
 from gapless.core.orders.publisher import PublisherLeaf
+from gapless.core.orders.publisher.custody import Held
+from gapless.core.orders.publisher.forwarding import Arrival, Forwarding
+from gapless.core.orders.publisher.outbox import Draft
+from gapless.core.orders.publisher.subscribing import Subscribing, Taker
 from gapless.simulation import trace
 from gapless.simulation.checkers import check
 from gapless.simulation.run import Options, simulate
@@ -156,6 +162,33 @@ def _publish(world: World, client: NodeId, count: int, **attributes: int) -> Non
 
 
 # -- determinism ---------------------------------------------------------------------------------------------
+
+
+def test_events_travel_together_in_simulations_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or most of what is done for a whole run at once would never be simulated."""
+    taken, sent, delivered = Counter[tuple[int, int]](), Counter[int](), Counter[int]()
+    take_over, add, give = Forwarding._take_over, Draft.add, Subscribing._give
+
+    def taking_over(self: Forwarding, arrival: Arrival, events: Sequence[Event], numbers: Any) -> None:
+        take_over(self, arrival, events, numbers)
+        taken[min(len(events), 2), len(arrival.ways)] += 1
+
+    def adding(self: Draft, group: Sequence[Held]) -> None:
+        sent[min(len(group), 2)] += 1
+        add(self, group)
+
+    def giving(self: Subscribing, taker: Taker, header: Any, publisher: str) -> None:
+        delivered[min(len(taker.events), 2)] += 1
+        give(self, taker, header, publisher)
+
+    monkeypatch.setattr(Forwarding, "_take_over", taking_over)
+    monkeypatch.setattr(Draft, "add", adding)
+    monkeypatch.setattr(Subscribing, "_give", giving)
+    for seed in range(4):
+        assert simulate(Options(brokers=5, events=100, crashes=4, cuts=4), seed)[0].ok
+    assert sum(count for (events, ways), count in taken.items() if events > 1 and ways > 1) > 10
+    assert sent[2] > 10
+    assert delivered[2] > 10
 
 
 def test_the_order_of_sets_has_no_influence() -> None:

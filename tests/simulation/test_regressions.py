@@ -46,6 +46,13 @@ ONCE_BROKEN = [
         81,
         id="lost by everybody",
     ),
+    # events that waited for admission were taken over after their client had left
+    pytest.param(
+        {"brokers": 7, "fanout": 2, "subscribers": 5, "events": 200, "crashes": 6, "cuts": 5}
+        | {"latency_ms": 20.0},
+        302545,
+        id="left while waiting",
+    ),
 ]
 
 

@@ -286,6 +286,13 @@ def test_a_run_of_several_publishers() -> None:
         check_events([Publications((Run(Header(1), events, ((), ())),))])
 
 
+@pytest.mark.parametrize("sequences", [(1, 1), (2, 1), (1, 3, 2)])
+def test_a_run_out_of_order(sequences: tuple[int, ...]) -> None:
+    events = tuple(Event("t", "p", each, {}) for each in sequences)
+    with pytest.raises(FrameError, match="follow each other"):
+        check_events([Publications((Run(Header(1), events, ((),) * len(events)),))])
+
+
 def test_a_run_of_nothing_is_no_run() -> None:
     with pytest.raises(FrameError, match="length"):
         FrameReader().feed(encode([Publications((Run(Header(1), (), ()),))]))

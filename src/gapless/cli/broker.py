@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -81,46 +80,30 @@ def _run(settings: BrokerConfig, as_json: bool) -> None:
 
 
 async def serve(settings: BrokerConfig, as_json: bool) -> None:
-    """Run the broker until a signal comes or it fails."""
+    """Run the broker until a signal comes, it has left its network, or it fails."""
+    server = BrokerServer(settings)
     told_to_stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, told_to_stop.set)
-    server = BrokerServer(settings)
-    stopping = asyncio.create_task(told_to_stop.wait())
+    if hasattr(signal, "SIGUSR1"):  # not on Windows
+        loop.add_signal_handler(signal.SIGUSR1, server.leave)
+    ends = {asyncio.create_task(told_to_stop.wait()), asyncio.create_task(server.wait_left())}
     starting = asyncio.create_task(_start(server, as_json))
     try:
-        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({starting, *ends}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
             failing = asyncio.create_task(server.wait_failed())
-            if hasattr(signal, "SIGUSR1"):
-                loop.add_signal_handler(signal.SIGUSR1, partial(_leave, server, told_to_stop))
-            await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
-            if failing.done() and not told_to_stop.is_set():
+            await asyncio.wait({failing, *ends}, return_when=asyncio.FIRST_COMPLETED)
+            if failing.done() and not any(end.done() for end in ends):
                 raise BrokerError(f"the broker {settings.id} has failed: {failing.result()}")
             failing.cancel()
     finally:
-        starting.cancel()
-        stopping.cancel()
+        for task in (starting, *ends):
+            task.cancel()
         await asyncio.gather(starting, return_exceptions=True)
         await server.stop()
-
-
-def _leave(server: BrokerServer, told_to_stop: asyncio.Event) -> None:
-    """Ask the broker to leave; when it has, end it."""
-
-    def answered(asked: asyncio.Task[str | None]) -> None:
-        if asked.cancelled():
-            return
-        reason = asked.result()
-        if reason is None:
-            server.log.say("left the network")
-            told_to_stop.set()
-        else:
-            server.log.warn("cannot leave", reason=reason)
-
-    asyncio.get_running_loop().create_task(server.leave()).add_done_callback(answered)
 
 
 async def _start(server: BrokerServer, as_json: bool) -> None:

@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TypeAlias
 from sqlglot import tokenize
 from sqlglot.errors import SqlglotError
 
-from gapless.core.attributes import COUNT_MAX, NAME_MAX, NESTING_MAX, check_attributes
+from gapless.core.attributes import COUNT_MAX, INT_MAX, INT_MIN, NAME_MAX, NESTING_MAX, check_attributes
 
 __all__ = ["Column", "Schema", "SchemaError", "check_attributes"]
 
@@ -98,10 +98,12 @@ class Column:
     def holds(self) -> Test | None:
         """What a value of such a type must pass to be of the column's type; ``None``: nothing more."""
         match self.kind:
-            case "STRING" | "BOOLEAN" | "DOUBLE":
+            case "STRING" | "BOOLEAN":
                 return None
+            case "DOUBLE":
+                return _is_number
             case "FLOAT":  # of 32 bits: what is too large for them would become infinite
-                return lambda value: not _FLOAT_MAX < abs(value) < _INFINITY
+                return lambda value: _is_number(value) and not _FLOAT_MAX < abs(value) < _INFINITY
             case None:
                 return _fitting(self.columns)
             case integer:
@@ -120,6 +122,11 @@ class Column:
             holds = self.holds()
             if type(value) not in self.kinds() or (holds is not None and not holds(value)):
                 yield f"attribute {named!r} must be {self.described}, not {_shown(value)}"
+
+
+def _is_number(value: float) -> bool:
+    """Whether it is one that an event may have: integers have 64 bits, wherever they stand."""
+    return type(value) is not int or INT_MIN <= value <= INT_MAX
 
 
 def _fitting(columns: tuple[Column, ...]) -> Test:

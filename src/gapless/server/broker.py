@@ -59,8 +59,8 @@ class BrokerServer:
         self._observer: BrokerObserver | None = None
         self._endpoint: MetricsEndpoint | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._leaving: asyncio.Future[str | None] | None = None
         self._failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        self._left = asyncio.Event()
 
     @property
     def driver(self) -> Driver:
@@ -241,18 +241,24 @@ class BrokerServer:
 
     # -- ending ------------------------------------------------------------------------------------------
 
-    async def leave(self) -> str | None:
-        """Leave the network for good, after which the broker has only to be stopped; or the reason why it
-        cannot, now or at all."""
-        if self._leaving is None:
-            self._leaving = asyncio.get_running_loop().create_future()
+    def leave(self) -> None:
+        """Ask to leave the network for good; the log says why, if it cannot."""
+        if self._observer is None or not self._observer.joined.is_set():
+            self.log.warn("cannot leave", reason="it is no member yet")
+        else:
+            self.log.say("asked to leave")
             self.driver.request(LeaveRequested())
-        return await asyncio.shield(self._leaving)
+
+    async def wait_left(self) -> None:
+        """Return when the broker has left the network, perhaps as it wanted to in an earlier life."""
+        await self._left.wait()
 
     def _perform(self, effect: Effect) -> None:
-        if isinstance(effect, LeaveRefused | Stopped) and self._leaving is not None:
-            leaving, self._leaving = self._leaving, None
-            leaving.set_result(effect.reason if isinstance(effect, LeaveRefused) else None)
+        if isinstance(effect, LeaveRefused):
+            self.log.warn("cannot leave", reason=effect.reason)
+        elif isinstance(effect, Stopped):
+            self.log.say("left the network")
+            self._left.set()
 
     def _on_failure(self, error: BaseException) -> None:
         if not self._failed.done():

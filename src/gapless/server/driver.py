@@ -168,7 +168,8 @@ class Driver:
                 self._inbox.append((MessageReceived(peer, message), None))
         if len(self._inbox) > INBOX_MAX and not self._is_holding:
             self._hold()
-        if time.perf_counter() - self._worked_at > REST_SECONDS and not self._scheduled:
+        has_rested = time.perf_counter() - self._worked_at > REST_SECONDS
+        if has_rested and not self._scheduled and not self._is_overdue():
             self._work()
         else:
             self._work_soon()
@@ -300,7 +301,7 @@ class Driver:
                 self._perform_other(effect)
                 delivers = delivers or type(effect) is Deliver
         if delivers:
-            self._loop.call_soon(self._send)  # the application, which has just been woken, comes first
+            self._loop.call_soon(self._send_later)  # the application, which was just woken, comes first
         else:
             self._send()
         if links_changed:
@@ -319,6 +320,13 @@ class Driver:
             if connection is not None:
                 connection.send(messages)
                 self.observer.sent(peer, messages)
+
+    def _send_later(self) -> None:
+        if not self._stopped:
+            try:
+                self._send()
+            except Exception as error:
+                self._fail(error)
 
     def _send_low(self, effect: Send) -> None:
         connection = self._sessions.get(effect.peer)
@@ -346,15 +354,21 @@ class Driver:
         self._wakes_at = due
         self._timer = self._loop.call_at(due, self._wake, due)
 
+    def _is_overdue(self) -> bool:
+        """Whether a deadline has passed, which may be because this node was held up: then it reads all that
+        has come before it works."""
+        moment = self.node.wake_at()
+        return moment is not None and moment <= self.clock.now()
+
     def _wake(self, due: float) -> None:
         """Some time has come. Silence that nobody listened to is no reason to suspect a peer: a node that was
         held up reads first."""
         self._timer = None
-        now, moment = self._loop.time(), self.node.wake_at()
+        now = self._loop.time()
         if now - due > LATE_SECONDS:
             self._wakes_at = now
             self._timer = self._loop.call_later(READING_SECONDS, self._wake, now)
-        elif moment is not None and self.clock.seconds_until(moment) > 0:
+        elif not self._is_overdue():
             self._wake_later()
         elif not self._scheduled and self._syncing is None:
             self._work()

@@ -30,7 +30,14 @@ from gapless.core.effects import (
     TopicDeleted,
     TopicsChanged,
 )
-from gapless.core.events import Input, MessageReceived, SessionDown, SessionUp, UnsubscribeRequested
+from gapless.core.events import (
+    Input,
+    MessageReceived,
+    PublishRequested,
+    SessionDown,
+    SessionUp,
+    UnsubscribeRequested,
+)
 from gapless.core.leaf import Leaf
 from gapless.core.model import Event, Identity, Micros, NodeId
 from gapless.simulation.network import Connection, Dial
@@ -146,6 +153,7 @@ class SimulatedHost:
         world = self.world
         self.busy_until = world.now + BUSY * max(len(batch), 1)
         if self.is_client:
+            batch = _joined(batch)
             world.requested(self.name, batch)
         self._perform(self.node.step(batch, world.now))
         if self.node is not None:
@@ -211,3 +219,19 @@ class SimulatedHost:
                 pass  # done already
             case TopicsChanged():
                 pass  # for those who wait for it
+
+
+def _joined(batch: list[Input]) -> list[Input]:
+    """What a publisher publishes in a row is one request, as the client library makes it."""
+    joined: list[Input] = []
+    for each in batch:
+        last = joined[-1] if joined else None
+        if (
+            type(each) is PublishRequested
+            and type(last) is PublishRequested
+            and (each.topic, each.publisher) == (last.topic, last.publisher)
+        ):
+            joined[-1] = PublishRequested(each.topic, each.publisher, [*last.contents, *each.contents])
+        else:
+            joined.append(each)
+    return joined

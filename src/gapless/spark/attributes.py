@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import repeat
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -152,7 +153,7 @@ class Branch:
         if not self.inner:
             return [{}] * size
         values = [each.read(columns, size) for each in self.inner.values()]
-        return [dict(zip(self.inner, row, strict=True)) for row in zip(*values, strict=True)]
+        return list(map(dict, map(zip, repeat(tuple(self.inner)), zip(*values, strict=True))))
 
     def read(self, columns: list[pa.Array], size: int) -> list[object]:
         """The same, but ``None`` where it is not there."""

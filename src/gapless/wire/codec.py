@@ -105,14 +105,18 @@ def _halves(run: Run) -> tuple[Run, ...]:
 
 
 def check_events(messages: Iterable[WireMessage]) -> None:
-    """Refuse runs that are none: whoever takes events from a client looks, once."""
+    """Refuse runs with events of several publishers or topics, or out of their order: whoever takes events
+    from a client looks, once."""
     for message in messages:
         if type(message) is Publications:
             for run in message.runs:
-                first = run.events[0]
+                first, last = run.events[0], -1
                 for event in run.events:
                     if event.publisher != first.publisher or event.topic != first.topic:
                         raise FrameError("a run has events of several publishers")
+                    if event.sequence <= last:
+                        raise FrameError("a run has events that do not follow each other")
+                    last = event.sequence
 
 
 class FrameReader:

@@ -13,6 +13,7 @@ everything need no more memory than others."""
 
 from __future__ import annotations
 
+import gc
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -164,6 +165,7 @@ class Matcher:
 
     def match(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The matches of the events: kept columns first, then maybe the topic, then attributes."""
+        _leave_alone_what_is_there()
         for batch in batches:
             rows: list[int] = []
             found: list[int] = []
@@ -191,6 +193,13 @@ class Matcher:
         kept = [column.take(at) for column in batch.columns[: len(self.kept)]]
         subscription = self.identity.take(pa.array(found, pa.int64()))
         return pa.RecordBatch.from_arrays([*kept, subscription], [*self.kept, "subscription"])
+
+
+@cache
+def _leave_alone_what_is_there() -> None:
+    """The index stays as long as the process: Python's search for garbage, which the attributes of events
+    cause again and again, need not look through it each time."""
+    gc.freeze()
 
 
 def _shared(session: SparkSession, matcher: Matcher) -> Callable[[], Matcher]:

@@ -130,6 +130,8 @@ class PublisherBroker(BrokerOrder):
             for run in runs:
                 self.forwarding.receive(peer, run)
             return
+        if peer not in self._attached:
+            return  # a client that does as it should publishes where it is attached
         if peer in self._waiting:
             self._maybe_admit(peer)
         if peer in self._waiting:

@@ -163,7 +163,7 @@ class Publishing:
             return
         for first, last in ack.ranges:
             retained.confirmed.update(within(retained.events, first, last))
-        first = following = next(iter(retained.events), 0)
+        first = following = next(iter(retained.events), 0)  # and there is no hole after it
         while following in retained.confirmed:
             retained.confirmed.discard(following)
             del retained.events[following]
