@@ -3,7 +3,8 @@
 Brokers, publisher and subscriber are processes of their own. Each figure stands beside a bare echo of the
 same bytes over uvloop in the same run, since the machine decides much: a sender that writes frames of as
 many events as a batch has, a relay that copies bytes, and a receiver. The aims are those of a machine with
-two idle cores."""
+two idle cores; of a machine that does other things too, or whose speed varies, the best of some rounds is the
+nearest to that."""
 
 from __future__ import annotations
 
@@ -45,18 +46,18 @@ async def _run(quick: bool) -> dict[str, Any]:
     for size in SIZES[:1] if quick else SIZES:
         bare = await _echo("throughput", events, size)
         figures[f"events/s, bare echo, {size} bytes"] = bare["per_second"]
-    waits = 500 if quick else 3000
+    waits, rounds = (500, 1) if quick else (3000, ROUNDS)
     bare = await _echo("latency", waits, 100)
     figures |= {"p50 ms, bare echo": bare["p50_ms"], "p99 ms, bare echo": bare["p99_ms"]}
     for length in CHAINS[:2] if quick else CHAINS:
         async with _chain(length) as brokers:
             for size in SIZES[:1] if quick else SIZES:
-                done = await _best_pair(brokers, events // length, size, 1 if quick else ROUNDS)
+                done = await _best(brokers, "throughput", events // length, size, rounds)
                 figures[f"events/s, {length} brokers, {size} bytes"] = done["per_second"]
                 if length == 1:
                     for who in ("publisher", "broker", "subscriber"):
                         figures[f"CPU µs an event, {who}, {size} bytes"] = done[who]
-            done = await _pair(brokers, "latency", waits, 100)
+            done = await _best(brokers, "latency", waits, 100, rounds)
             figures[f"p50 ms, {length} brokers"] = done["p50_ms"]
             figures[f"p99 ms, {length} brokers"] = done["p99_ms"]
     async with _chain(1) as brokers:
@@ -88,9 +89,13 @@ async def _chain(length: int) -> AsyncIterator[list[BrokerProcess]]:
             await asyncio.gather(*(broker.stop() for broker in brokers))
 
 
-async def _best_pair(brokers: Sequence[BrokerProcess], events: int, size: int, rounds: int) -> dict[str, Any]:
-    """The fastest of several rounds: what the software can do when the machine lets it."""
-    done = [await _pair(brokers, "throughput", events, size) for _ in range(rounds)]
+async def _best(
+    brokers: Sequence[BrokerProcess], what: str, events: int, size: int, rounds: int
+) -> dict[str, Any]:
+    """The best of several rounds: what the software can do when the machine lets it."""
+    done = [await _pair(brokers, what, events, size) for _ in range(rounds)]
+    if what == "latency":
+        return min(done, key=lambda each: float(each["p50_ms"]))
     return max(done, key=lambda each: float(each["per_second"]))
 
 
