@@ -41,6 +41,8 @@ class Connection(asyncio.Protocol):
         self.owner = owner
         self.identity: Identity | None = None
         """Who the other end is, as soon as there is a session."""
+        self.is_client = False
+        """Whether the other end is a client."""
         self.via = ""
         """The proxy that this end dialed; empty: none."""
         self.opened = asyncio.get_running_loop().create_future()
@@ -117,11 +119,6 @@ class Connection(asyncio.Protocol):
         return self._transport is not None and not self._reason and not self._transport.is_closing()
 
     @property
-    def is_client(self) -> bool:
-        """Whether the other end is a client."""
-        return self.identity is not None and self.identity.is_leaf
-
-    @property
     def rtt(self) -> float | None:
         """The round-trip time in seconds that the operating system measured, where it tells."""
         sock = self._transport.get_extra_info("socket") if self._transport is not None else None
@@ -141,6 +138,7 @@ class Connection(asyncio.Protocol):
     def introduce(self, identity: Identity) -> None:
         """The other end has said who it is: its frames may be as large as frames can be."""
         self.identity = identity
+        self.is_client = identity.is_leaf
         self._reader.largest = FRAME_MAX
 
     @property

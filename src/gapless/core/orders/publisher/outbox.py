@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
 from typing import TypeAlias
 
 from gapless.core.effects import Effect, Send
@@ -60,8 +59,10 @@ class Draft:
         self.events: list[Event] = []
         self.numbers: list[Numbers] = []
         self._length = len(header.path)
-        skipped = takewhile(lambda step: not step[1], reversed(header.path))
-        self._zeros = (0,) * sum(1 for _ in skipped)
+        numbered = self._length
+        while numbered and not header.path[numbered - 1][1]:
+            numbered -= 1
+        self._zeros = (0,) * (self._length - numbered)
 
     def take(self, events: Sequence[Event]) -> None:
         """These are the next, which no broker has numbered yet."""
