@@ -43,10 +43,11 @@ from gapless.core.events import (
 from gapless.core.leaf import Leaf
 from gapless.core.model import BeyondDelta, Content, OrderName, Topic
 from gapless.core.node import NodeConfig
+from gapless.core.overlay.sessions import Timing
 from gapless.core.topics.rules import check_name
 from gapless.selectors import Selector
 from gapless.server.addresses import AddressBook, parse_address
-from gapless.server.driver import Driver
+from gapless.server.driver import REDIAL_MOST, Driver
 from gapless.server.inquiry import InquiryError, who
 from gapless.server.transport import NAME_MAX
 from gapless.storage import StoreError
@@ -141,7 +142,11 @@ class Client:
             return self
         here, address = await self._find_home()
         config = NodeConfig(
-            node=self.name, delta=here.delta, home=here.node, least_incarnation=time.time_ns() // 1_000_000
+            node=self.name,
+            delta=here.delta,
+            home=here.node,
+            least_incarnation=time.time_ns() // 1_000_000,
+            timing=Timing(redial_most=REDIAL_MOST),
         )
         self._leaf = Leaf(config, (), topics={}, rng=Random(secrets.randbits(64)))
         book = AddressBook(here.book)

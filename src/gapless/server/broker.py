@@ -23,7 +23,7 @@ from gapless.core.node import NodeConfig
 from gapless.core.overlay.sessions import Timing
 from gapless.server.addresses import AddressBook, parse_address
 from gapless.server.config import BrokerConfig
-from gapless.server.driver import Driver
+from gapless.server.driver import REDIAL_MOST, Driver
 from gapless.server.inquiry import InquiryError, who
 from gapless.server.journal import Journal, Membership
 from gapless.server.logs import Log
@@ -148,6 +148,7 @@ class BrokerServer:
                 timing=Timing(
                     ping_every=int(config.ping_every * SECOND),
                     suspect_after=int(config.suspect_after * SECOND),
+                    redial_most=REDIAL_MOST,
                 ),
             ),
             records,

@@ -19,7 +19,7 @@ from gapless.core.effects import Connect, Deliver, Disconnect, Effect, LinkAdded
 from gapless.core.events import ConnectFailed, Input, MessageReceived, SessionDown, SessionUp
 from gapless.core.leaf import Leaf
 from gapless.core.messages import BestEffortEvents, Confirmed, Log, Message, Ping, Publications
-from gapless.core.model import Identity, NodeId
+from gapless.core.model import SECOND, Identity, Micros, NodeId
 from gapless.server.addresses import AddressBook
 from gapless.server.clock import Clock
 from gapless.server.connection import Connection
@@ -38,6 +38,9 @@ REST_SECONDS = 0.0005
 """After a rest of this length a message is worked on without waiting for others that may come with it."""
 LATE_SECONDS, READING_SECONDS = 0.1, 0.001
 """A node that is woken so late was held up itself: it gets so much time to read what has come meanwhile."""
+REDIAL_MOST: Micros = SECOND // 2
+"""The longest pause before a failed peer is dialed again. When a broker is back, what is for its clients goes
+through it again: those who have not dialed it yet wait for so long."""
 ALONE = (SessionUp, SessionDown)
 PING = Ping()
 DELIVERING = (Publications, BestEffortEvents, Log, Confirmed)
