@@ -380,7 +380,7 @@ class Client:
             raise NotConnectedError(f"{self.name} is closed")
         self._driver.request(each)
 
-    def publish(self, topic: str, publisher: str, content: Content) -> None:
+    def hand_over(self, topic: str, publisher: str, content: Content) -> None:
         """Hand an event to the node, with those of its publisher that wait to be handed over already."""
         last = self._driver.last_request if self._driver is not None else None
         if (

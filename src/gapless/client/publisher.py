@@ -92,7 +92,7 @@ class Publisher:
         stream = self.stream
         if not self._window.has_room or stream.published % YIELD_EVERY == 0:
             await self._turn()
-        self._client.publish(self.topic, self.name, content)
+        self._client.hand_over(self.topic, self.name, content)
         return Receipt(stream.add(len(content[1])), stream)
 
     async def _turn(self) -> None:
