@@ -65,7 +65,13 @@ def _measure(session: SparkSession, deliveries: int, promises: Sequence[str]) ->
     with TemporaryDirectory() as directory:
         path = str(Path(directory) / "trace.parquet")
         planted.trace(session).write.parquet(path)
-        return [_audit(session, planted, path, promise) for promise in promises]
+        return [_noted(_audit(session, planted, path, promise)) for promise in promises]
+
+
+def _noted(row: dict[str, Any]) -> dict[str, Any]:
+    """Say at once what is known: the next trace may take an hour."""
+    print(f"{row['promise']}, {row['deliveries']:,} deliveries: {row['seconds']:,.0f} s", file=sys.stderr)
+    return row
 
 
 def _audit(session: SparkSession, planted: Planted, path: str, promise: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from random import Random
 
 import pytest
@@ -43,16 +42,3 @@ def test_coming_and_going_over_the_boundary(seed: int) -> None:
         event = rng.choice(EVENTS)
         assert index.match(event) == [key for key, each in there.items() if each.matches(event)]
         assert len(index) == len(there)
-
-
-def test_a_pickled_index_matches_the_same() -> None:
-    index: MatchIndex[int] = MatchIndex()
-    for key, text in enumerate(TEXTS):
-        index.add(key, Selector(text))
-    copy = pickle.loads(pickle.dumps(index))
-    for event in EVENTS:
-        assert copy.match(event) == index.match(event)
-    for key in range(len(TEXTS)):
-        copy.remove(key)
-    copy.add(0, Selector("x = 1"))
-    assert copy.match({"x": 1}) == [0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Mapping
 from random import Random
 from typing import Any
@@ -274,33 +273,6 @@ def test_attributes_that_nobody_asks_for_any_more_are_forgotten() -> None:
     assert len(index._attributes) == 1
     assert list(index._selectivity._values) == ["kept"]
     assert not index._selectivity._samples
-
-
-def test_a_copy_by_pickle_matches_alike() -> None:
-    texts = (
-        "x",
-        "x = 1",
-        "y > 1",
-        "y * 2 > z",
-        "s LIKE 'a%'",
-        "x IS NULL",
-        "s BETWEEN 'a' AND 'b'",
-        "n.x = 2",
-    )
-    index = padded(*texts)
-    copy = pickle.loads(pickle.dumps(index))
-    for event in (
-        {"x": True},
-        {"x": 1, "y": 2, "z": 1},
-        {"s": "ab", "n": {"x": 2}},
-        {"x": 3, "pad": 3, "y": 3},
-    ):
-        assert copy.match(event) == index.match(event) != []
-    copy.add("more", Selector("x = 1"))
-    for text in texts:
-        copy.remove(text)
-    assert copy.match({"x": 1}) == ["more"]
-    assert "more" not in index
 
 
 def assert_clean(index: MatchIndex[Any]) -> None:

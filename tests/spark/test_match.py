@@ -17,9 +17,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
-from gapless.matching import MatchIndex
 from gapless.selectors import Selector
 from gapless.spark.attributes import Branch, Leaf
+from gapless.spark.columnar import ColumnIndex
 from gapless.spark.jobs import match
 from spark.clusters import Cluster
 
@@ -316,11 +316,10 @@ def test_too_many_subscriptions(spark: SparkSession, monkeypatch: pytest.MonkeyP
 
 
 def matcher_of(count: int) -> match.Matcher:
-    index: MatchIndex[int] = MatchIndex()
-    for number in range(count):
-        index.add(number, Selector("n >= 0"))
+    condition = Selector("n >= 0").condition
+    index = ColumnIndex(((number, condition) for number in range(count)), {"n": int})
     tree = Branch(inner={"n": Leaf(0, is_decimal=False)})
-    return match.Matcher(["id"], False, tree, {None: index}, pa.array(range(count), pa.int64()))
+    return match.Matcher(["id"], tree, index, pa.array(range(count), pa.int64()))
 
 
 def test_matches_are_handed_over_some_at_a_time() -> None:
@@ -330,7 +329,7 @@ def test_matches_are_handed_over_some_at_a_time() -> None:
     for matcher in (matcher_of(count), match._unpickled(pickle.dumps(matcher_of(count)))):
         taken = list(matcher.match([batch]))
         assert len(taken) > 1
-        assert all(each.num_rows < match.ROWS_MAX + count for each in taken)
+        assert all(each.num_rows <= match.ROWS_MAX for each in taken)
         table = pa.Table.from_batches(taken)
         assert table["id"].to_pylist() == [event for event in range(events) for _ in range(count)]
         assert table["subscription"].to_pylist() == list(range(count)) * events

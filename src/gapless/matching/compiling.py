@@ -24,7 +24,7 @@ from gapless.matching.predicates import (
     Strings,
     next_above,
 )
-from gapless.matching.reading import TRUE, Key, Known, key_of, known
+from gapless.matching.reading import TRUE, Key, Known, key_of, known, path_of
 from gapless.selectors import normal
 from gapless.selectors.tree import (
     And,
@@ -131,8 +131,7 @@ def _conjunction(draft: _Draft) -> Conjunction | None:
 
 
 def _rank(predicate: Simple) -> tuple[str, Path]:
-    key = predicate.key
-    return type(predicate).__name__, key if isinstance(key, tuple) else (key,)
+    return type(predicate).__name__, path_of(predicate.key)
 
 
 def _merged(key: Key, predicates: list[Simple]) -> list[Simple] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Generic
+from typing import Generic
 
 from gapless.matching.clause import Clause, K
 from gapless.matching.compiling import Conjunction, conjunctions
@@ -88,10 +88,6 @@ class MatchIndex(Generic[K]):
             else:
                 subscribers.update(clause.subscribers)
         return [subscribers[place] for place in sorted(subscribers)]
-
-    def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        """For pickle: functions cannot be sent, so a copy looks up the first few too."""
-        return None, {name: None if name == "_few" else getattr(self, name) for name in self.__slots__}
 
     def _counted(self) -> int:
         """A number greater than all before."""

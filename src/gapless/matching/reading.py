@@ -46,6 +46,11 @@ def key_of(path: Path) -> Key:
     return path[0] if len(path) == 1 else path
 
 
+def path_of(key: Key) -> Path:
+    """The path of a key."""
+    return (key,) if isinstance(key, str) else key
+
+
 def known(value: object) -> Known | None:
     """The value as a reading has it; ``None`` for null. Like selectors, it looks at exact types."""
     kind = type(value)

@@ -83,18 +83,18 @@ class Selectivity:
         candidates, in the order of cost.
         """
         if len(tests) == 1:
-            self._see(tests[0])
+            self.see(tests[0])
             return tests, int(not isinstance(tests[0], (Present, Outside, Evaluated)))
         ranges: list[tuple[float, Predicate]] = []
         hashed: list[tuple[float, Predicate]] = []
         rest: list[Predicate] = []
         for test in tests:
-            self._see(test)
+            self.see(test)
             kind = type(test)
             if kind is Numbers or kind is Strings:
-                ranges.append((self._share(test), test))
+                ranges.append((self.share(test), test))
             elif kind is Among or kind is Absent or kind is Beginning:
-                hashed.append((self._share(test), test))
+                hashed.append((self.share(test), test))
             else:
                 rest.append(test)
         ranges.sort(key=_first)
@@ -123,7 +123,8 @@ class Selectivity:
         self._samples.pop((key, Numbers), None)
         self._samples.pop((key, Strings), None)
 
-    def _see(self, test: Predicate) -> None:
+    def see(self, test: Predicate) -> None:
+        """Some clause asks for this."""
         if isinstance(test, Among):
             values = self._values.setdefault(test.key, set())
             if len(values) < VALUES_MAX:
@@ -134,13 +135,13 @@ class Selectivity:
             if test.high is not None:
                 sample.add(test.high)
 
-    def _share(self, test: Predicate) -> float:
+    def share(self, test: Predicate) -> float:
         """The estimated share of events that pass."""
         match test:
             case Among(key, values):
                 return len(values) / max(len(self._values[key]), 2)
             case Beginning(_, text):
-                return 1 / (1 + len(text)) ** 2
+                return 4.0 ** -len(text)
             case Numbers(key, low, high) | Strings(key, low, high):
                 return self._samples[key, type(test)].share(low, high)
             case Absent():

@@ -27,6 +27,9 @@ from pyspark.sql.types import (
     BooleanType,
     DataType,
     DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
     MapType,
     NullType,
     NumericType,
@@ -104,6 +107,13 @@ class Columns:
         kind = found[1].simpleString()
         return f"{'.'.join(path)} is of type {kind[:60]}, which selectors do not compare: {_advice(kind)}"
 
+    def number(self, path: Path) -> type[int | float] | None:
+        """Whether an attribute is an integer or a float, of at most 64 bits, or neither."""
+        found = self.find(path)
+        if found is None or not isinstance(found[1], (IntegralType, FloatType, DoubleType)):
+            return None
+        return int if isinstance(found[1], IntegralType) else float
+
 
 def _inside(kind: DataType, name: str) -> DataType | None:
     """The type of an attribute inside one of this type."""
@@ -134,7 +144,11 @@ class Leaf:
 
     def read(self, columns: list[pa.Array], size: int) -> list[object]:
         """The value in each row."""
-        values: list[object] = columns[self.column].to_pylist()
+        return self.values(columns[self.column])
+
+    def values(self, column: pa.Array) -> list[object]:
+        """The values of its column, or of a part of it."""
+        values: list[object] = column.to_pylist()
         return list(map(_number, values)) if self.is_decimal else values
 
 
@@ -147,6 +161,13 @@ class Branch:
 
     present: int | None = None
     inner: dict[str, Tree] = field(default_factory=dict)
+
+    def find(self, path: Path) -> Tree | None:
+        """The attribute at ``path`` in it; ``None`` where the table has none."""
+        inner = self.inner.get(path[0])
+        if len(path) == 1 or inner is None:
+            return inner
+        return inner.find(path[1:]) if isinstance(inner, Branch) else None
 
     def rows(self, columns: list[pa.Array], size: int) -> list[dict[str, object]]:
         """The attributes in it, of each row."""

@@ -1,10 +1,10 @@
 """Which subscriptions does each event match: a table of events × a table of subscriptions → matches.
 
 The subscriptions come to the driver, where every selector is checked before anything is matched and the
-matching index is built, once. The index itself is broadcast: a worker of Spark unpickles it in a twelfth of
-the time that parsing the selectors and building it again would take (10,000 subscriptions: 0.2 s instead of
-2.2 s), and does so once, since its process outlives its tasks and keeps what was broadcast. Spark Connect has
-no broadcast: there the index travels with the function, and a process remembers the last one it unpickled.
+index is built, once (:mod:`gapless.spark.columnar`). The index itself is broadcast: a worker of Spark
+unpickles it in a fraction of the time that parsing the selectors again would take, and does so once, since
+its process outlives its tasks and keeps what was broadcast. Spark Connect has no broadcast: there the index
+travels with the function, and a process remembers the last one it unpickled.
 
 Events stay where they are. Of each, only the attributes that some selector names go to Python, in Arrow
 batches (:mod:`gapless.spark.attributes`), and beside them the columns to keep, which Python does not look at:
@@ -13,13 +13,10 @@ everything need no more memory than others."""
 
 from __future__ import annotations
 
-import gc
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import repeat
-from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -27,22 +24,22 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, IntegralType, StringType, StructField, StructType
 from pyspark.sql.utils import is_remote
 
-from gapless.matching import MatchIndex
+from gapless.matching.reading import Key, key_of
 from gapless.selectors import Selector
-from gapless.selectors.tree import Path
+from gapless.selectors.tree import And, Attribute, Comparison, Condition, Literal, Path
 from gapless.spark.attributes import Branch, Columns, quoted, select, uses
+from gapless.spark.columnar import Batch, ColumnIndex
 
 SUBSCRIPTIONS_MAX = 1_000_000
 """The most subscriptions at a time: the driver and every worker hold the index of them, 0.8 GB a million."""
 
 ROWS_MAX = 65_536
-"""The rows of the result are handed over when they are so many."""
+"""So many rows of the result are handed over at once."""
 
 NAMED_MAX = 10
 """So many bad subscriptions are named."""
 
-Indexes: TypeAlias = dict[object, MatchIndex[int]]
-"""By topic, or under ``None`` where there are no topics; a key is the number of a subscription."""
+TOPIC: Path = ("topic",)
 
 
 class SubscriptionsError(ValueError):
@@ -66,19 +63,19 @@ def transform(events: DataFrame, subscriptions: DataFrame, *, keep: Sequence[str
     Subscriptions are read at once, and raise ``SubscriptionsError``; events when the result is.
     """
     kept = list(events.columns if keep is None else keep)
-    by_topic = "topic" in subscriptions.columns
     _check_columns(events, subscriptions, kept)
     table = _collected(subscriptions)
     columns = Columns(events.schema)
-    indexes, paths = _build(table, columns)
+    conditions, paths = _conditions(table, columns)
+    index = ColumnIndex(conditions, _numeric(columns, paths))
     attributes, tree = select(columns, paths)
-    named = [f.col(quoted(name)) for name in [*kept, *(["topic"] if by_topic else [])]]
-    selected = [*named, *attributes] or [f.lit(True)]  # a batch must have a column to know its rows
+    selected = [*(f.col(quoted(name)) for name in kept), *attributes]
     identity = table["subscription"].combine_chunks()
-    matcher = _shared(events.sparkSession, Matcher(kept, by_topic, tree, indexes, identity))
+    matcher = _shared(events.sparkSession, Matcher(kept, tree, index, identity))
     kind = subscriptions.schema["subscription"].dataType
     schema = StructType([*(events.schema[name] for name in kept), StructField("subscription", kind)])
-    numbered = [column.alias(str(number)) for number, column in enumerate(selected)]
+    # A batch must have a column to know its rows.
+    numbered = [column.alias(str(number)) for number, column in enumerate(selected or [f.lit(True)])]
     return events.select(*numbered).mapInArrow(lambda batches: matcher().match(batches), schema)
 
 
@@ -115,18 +112,20 @@ def _collected(subscriptions: DataFrame) -> pa.Table:
     return table
 
 
-def _build(table: pa.Table, columns: Columns) -> tuple[Indexes, set[Path]]:
-    """The indexes, and the attributes that selectors name; all bad subscriptions are found."""
-    indexes: Indexes = {}
+def _conditions(table: pa.Table, columns: Columns) -> tuple[list[tuple[int, Condition]], set[Path]]:
+    """The conditions by the number of their row, and the attributes named; all bad subscriptions are found.
+
+    A subscription to a topic is one that asks for this value of the attribute ``topic``, too."""
+    conditions: list[tuple[int, Condition]] = []
     paths: set[Path] = set()
     flaws: list[tuple[object, str]] = []
     seen: set[object] = set()
     refusal = cache(columns.refusal)
     for number, row in enumerate(zip(*(column.to_pylist() for column in table.columns), strict=True)):
-        identity = row[0]
+        identity, _, *topic = row
         try:
-            selector = _selector(seen, *row)
-            for path, compared in uses(selector.condition):
+            condition = _selector(seen, *row).condition
+            for path, compared in uses(condition):
                 paths.add(path)
                 if compared and (reason := refusal(path)):
                     raise ValueError(reason)
@@ -134,10 +133,18 @@ def _build(table: pa.Table, columns: Columns) -> tuple[Indexes, set[Path]]:
             flaws.append((identity, str(error)))
             continue
         seen.add(identity)
-        indexes.setdefault(row[2] if len(row) > 2 else None, MatchIndex()).add(number, selector)
+        for each in topic:
+            condition = And((Comparison("=", Attribute(TOPIC), Literal(each)), condition))
+            paths.add(TOPIC)
+        conditions.append((number, condition))
     if flaws:
         raise SubscriptionsError(flaws, table.num_rows)
-    return indexes, paths
+    return conditions, paths
+
+
+def _numeric(columns: Columns, paths: set[Path]) -> dict[Key, type[int | float]]:
+    kinds = {key_of(path): columns.number(path) for path in paths}
+    return {key: kind for key, kind in kinds.items() if kind is not None}
 
 
 def _selector(seen: set[object], identity: object, text: str | None, topic: str | None = "") -> Selector:
@@ -158,48 +165,22 @@ class Matcher:
     """What a worker of Spark needs to know."""
 
     kept: list[str]
-    by_topic: bool
     tree: Branch
-    indexes: Indexes
+    index: ColumnIndex
     identity: pa.Array
 
     def match(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The matches of the events: kept columns first, then maybe the topic, then attributes."""
-        _leave_alone_what_is_there()
+        """The matches of the events: kept columns first, then attributes."""
         for batch in batches:
-            rows: list[int] = []
-            found: list[int] = []
-            for row, subscriptions in self._matches(batch):
-                rows += repeat(row, len(subscriptions))
-                found += subscriptions
-                if len(rows) >= ROWS_MAX:
-                    yield self._taken(batch, rows, found)
-                    rows, found = [], []
-            if rows:
-                yield self._taken(batch, rows, found)
+            attributes = batch.columns[len(self.kept) :]
+            for rows, found in self.index.match(Batch(attributes, batch.num_rows, self.tree)):
+                for start in range(0, len(rows), ROWS_MAX):
+                    some = slice(start, start + ROWS_MAX)
+                    yield self._taken(batch, pa.array(rows[some]), pa.array(found[some]))
 
-    def _matches(self, batch: pa.RecordBatch) -> Iterator[tuple[int, list[int]]]:
-        """The rows that match something, each with the numbers of the subscriptions."""
-        others = batch.columns[len(self.kept) :]
-        topics = others.pop(0).to_pylist() if self.by_topic else repeat(None, batch.num_rows)
-        attributes = self.tree.rows(others, batch.num_rows)
-        for row, (topic, event) in enumerate(zip(topics, attributes, strict=True)):
-            index = self.indexes.get(topic)
-            if index is not None and (subscriptions := index.match(event)):
-                yield row, subscriptions
-
-    def _taken(self, batch: pa.RecordBatch, rows: list[int], found: list[int]) -> pa.RecordBatch:
-        at = pa.array(rows, pa.int64())
-        kept = [column.take(at) for column in batch.columns[: len(self.kept)]]
-        subscription = self.identity.take(pa.array(found, pa.int64()))
-        return pa.RecordBatch.from_arrays([*kept, subscription], [*self.kept, "subscription"])
-
-
-@cache
-def _leave_alone_what_is_there() -> None:
-    """The index stays as long as the process: Python's search for garbage, which the attributes of events
-    cause again and again, need not look through it each time."""
-    gc.freeze()
+    def _taken(self, batch: pa.RecordBatch, rows: pa.Array, found: pa.Array) -> pa.RecordBatch:
+        kept = [column.take(rows) for column in batch.columns[: len(self.kept)]]
+        return pa.RecordBatch.from_arrays([*kept, self.identity.take(found)], [*self.kept, "subscription"])
 
 
 def _shared(session: SparkSession, matcher: Matcher) -> Callable[[], Matcher]:
