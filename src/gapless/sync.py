@@ -151,6 +151,11 @@ class Client(_Managed):
             raise NotConnectedError("the client is not open; use it in `with`")
         return self._client, self._loop
 
+    @property
+    def name(self) -> str:
+        """The name under which the network knows it."""
+        return self._opened()[0].name
+
     def create_topic(self, name: str, **declaration: Any) -> Topic:
         """Declare a topic to the whole network."""
         client, loop = self._opened()
@@ -214,6 +219,16 @@ class Publisher(_Managed):
         self.topic = publisher.topic
         self.name = publisher.name
 
+    @property
+    def published(self) -> int:
+        """The sequence of the last event that was published."""
+        return self._publisher.published
+
+    @property
+    def confirmed(self) -> int:
+        """All events up to this sequence are confirmed."""
+        return self._publisher.confirmed
+
     def open(self) -> None:
         """Begin, or go on where an earlier publisher of the name stopped."""
         self._loop.run(self._publisher.__aenter__())
@@ -246,6 +261,7 @@ class Subscription(_Managed):
     def __init__(self, loop: _Loop, subscription: AsyncSubscription) -> None:
         self._loop = loop
         self._subscription = subscription
+        self.name = subscription.name
         self.topic = subscription.topic
         self.selector = subscription.selector
 

@@ -93,3 +93,38 @@ def test_mistakes_are_named() -> None:
                 await network.kill(0)
 
     asyncio.run(main())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("beyond_delta", ["hold", "mark"])
+def test_beyond_delta_a_topic_holds_or_marks(beyond_delta: str) -> None:
+    """A chain with δ = 1: what has gone round one broker may not go round another, or is marked."""
+
+    async def main() -> None:
+        async with gapless.Network(brokers=5, fanout=1, delta=1) as network:
+            source, sink = await network.connect(0), await network.connect(4)
+            await source.create_topic("t", beyond_delta=beyond_delta)
+            async with sink.subscribe("t") as subscription, source.publisher("t") as publisher:
+                await publisher.publish({"n": 1})
+                await publisher.flush()
+                await network.kill(1)
+                await network.kill(3)
+                for n in (2, 3):
+                    await publisher.publish({"n": n})
+                items = asyncio.create_task(collect_items(subscription, 3))
+                if beyond_delta == "hold":
+                    await asyncio.wait([items], timeout=3)  # which it must not be within, however long
+                    assert not items.done()
+                    await network.restart(3)
+                events = await items
+                assert [each.attributes["n"] for each in events] == [1, 2, 3]
+                assert [each.best_effort for each in events] == [False] + [beyond_delta == "mark"] * 2
+
+    asyncio.run(main())
+
+
+async def collect_items(subscription: gapless.Subscription, count: int) -> list[gapless.Event]:
+    async with asyncio.timeout(LIMIT):
+        items = [await anext(subscription) for _ in range(count)]
+    assert all(isinstance(each, gapless.Event) for each in items), items
+    return items  # type: ignore[return-value]

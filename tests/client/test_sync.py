@@ -20,6 +20,8 @@ def test_a_script_publishes_and_subscribes(network: Network, topic: Callable[...
     ):
         receipts = [publisher.publish({"n": n}) for n in range(4)]
         assert receipts[-1].wait(30).confirmed
+        assert publisher.published == publisher.confirmed == 4
+        assert client.name and subscription.name
         events = [subscription.next(30), subscription.next(30)]
         assert [each.sequence for each in events if isinstance(each, gapless.Event)] == [3, 4]
         assert subscription.start == {}

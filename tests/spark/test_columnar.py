@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gapless.matching.predicates import Among, Numbers
-from gapless.matching.reading import Key, Known
+from gapless.matching.predicates import Among, Evaluated, Numbers
+from gapless.matching.reading import Key, Known, Reading
 from gapless.selectors import Selector
 from gapless.spark import columnar
 from gapless.spark.attributes import Branch, Leaf
-from gapless.spark.columnar import Batch, ColumnIndex, Questions, Ranges
+from gapless.spark.columnar import Batch, ColumnIndex, Intervals, Values
 from spark.conditions import WildConditions, tried, wild_events
 
 COLUMNS: dict[str, tuple[pa.DataType, Callable[[dict[str, Any]], Any]]] = {
@@ -125,6 +125,44 @@ def test_many_pairs_are_looked_at_some_at_a_time(monkeypatch: pytest.MonkeyPatch
     assert matched(index_of(*texts), batch) == by_force(texts, events)
 
 
+def test_whatever_way_the_columns_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices of larger arrays, dictionaries, large texts; and one row at a time."""
+    source = WildConditions(8)
+    texts = tried(source, 80)
+    events = wild_events(source.random, 40)
+    padded = batch_of(wild_events(source.random, 3) + events + wild_events(source.random, 2))
+    columns = [column.slice(3, len(events)) for column in padded._columns]
+    for number, column in enumerate(columns):
+        if pa.types.is_string(column.type):
+            columns[number] = column.dictionary_encode() if number % 2 else column.cast(pa.large_string())
+    monkeypatch.setattr(columnar, "PAIRS_MAX", 1)
+    assert matched(index_of(*texts), Batch(columns, len(events), TREE)) == by_force(texts, events)
+
+
+def test_a_clause_that_many_share_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+    holds = Evaluated.holds
+
+    def counted(test: Evaluated, reading: Reading) -> bool:
+        nonlocal asked
+        asked += 1
+        return holds(test, reading)
+
+    monkeypatch.setattr(Evaluated, "holds", counted)
+    events = wild_events(WildConditions(9).random, 50)
+    texts = ["x * n > 1"] * 40 + ["s LIKE '%b'"] * 40
+    assert matched(index_of(*texts), batch_of(events)) == by_force(texts, events)
+    assert asked <= len(events) + len({event["s"] for event in events})
+
+
+def test_many_who_want_everything_are_handed_over_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columnar, "PAIRS_MAX", 1_000)
+    events = wild_events(WildConditions(10).random, 64)
+    pieces = list(index_of(*["n IS NULL OR n IS NOT NULL"] * 300).match(batch_of(events)))
+    assert all(len(rows) <= 1_000 for rows, _ in pieces)
+    assert sum(len(rows) for rows, _ in pieces) == 300 * 64
+
+
 def test_a_subscription_is_found_once_whichever_of_its_clauses_hold() -> None:
     events = wild_events(WildConditions(5).random, 30)
     for event in events:
@@ -173,7 +211,7 @@ def test_the_ends_of_ranges_are_exact_in_the_type_of_the_column(kind: type[int |
         for row, value in enumerate(values)
         if test.accepts(value)
     ]
-    rows, numbers = Ranges("v", tests, kind).propose(batch, np.arange(len(tests))).pairs()
+    numbers, rows = Intervals("v", [*tests], kind).propose(batch, np.arange(len(tests))).pairs()
     assert sorted(zip(numbers.tolist(), rows.tolist(), strict=True)) == sorted((n, r) for r, n in expected)
 
 
@@ -186,7 +224,7 @@ def test_a_predicate_is_asked_once_of_each_value(monkeypatch: pytest.MonkeyPatch
         return accepts(test, value)
 
     monkeypatch.setattr(Among, "accepts", noted)
-    tests = Questions("v", [(Among("v", ("a",)),)] * 3)
+    tests = Values("v", [(Among("v", ("a",)),)] * 3)
     batch = Batch([pa.array(["a", "b", None] * 100)], 300, Branch(inner={"v": Leaf(0, is_decimal=False)}))
     rows = np.arange(300)
     assert tests.passed(batch, rows, rows % 3).tolist() == [True, False, False] * 100

@@ -179,10 +179,17 @@ def test_subscriptions_are_texts_or_integers(spark: SparkSession) -> None:
 def test_topics(spark: SparkSession) -> None:
     rows = [(1, "trades", 5), (2, "orders", 5), (3, "trades", 0), (4, None, 5), (5, "idle", 5)]
     events = spark.createDataFrame(rows, "id LONG, topic STRING, n INT")
-    wanted = [("a", "n > 1", "trades"), ("b", "n > 1", "orders"), ("c", "topic = 'trades'", "trades")]
+    many = " OR ".join(f"n = {5 * each} AND id < {100 + each}" for each in range(70))
+    wanted = [
+        ("a", "n > 1", "trades"),
+        ("b", "n > 1", "orders"),
+        ("c", "topic = 'trades'", "trades"),
+        ("d", "topic = 'orders' OR topic IS NULL", "trades"),
+        ("e", f"n > 1 AND ({many})", "trades"),
+    ]
     subscriptions = spark.createDataFrame(wanted, "subscription STRING, selector STRING, topic STRING")
     matches = match.transform(events, subscriptions, keep=["id"])
-    assert sorted(map(tuple, matches.collect())) == [(1, "a"), (1, "c"), (2, "b"), (3, "c")]
+    assert sorted(map(tuple, matches.collect())) == [(1, "a"), (1, "c"), (1, "e"), (2, "b"), (3, "c")]
     untold = match.transform(events, subscriptions.drop("topic"), keep=["id"])
     assert untold.where("subscription = 'a'").count() == 4
 

@@ -112,14 +112,15 @@ def _show(story: Story) -> None:
     console = Console()
     table = Table(title=f"verdict: {story.published:,} published, {story.confirmed:,} confirmed")
     table.add_column("subscription")
-    for column in ("delivered", "missing", "twice", "out of order", "longest stall", "live after"):
+    faults = ("missing", "twice", "out of order", "unwanted", "resets")
+    for column in ("delivered", *faults, "longest stall", "live after"):
         table.add_column(column, justify="right")
     for each in story.verdicts:
         reader = each.reader
         table.add_row(
             f"[{'green' if each.ok else 'red'}]{reader.name}",
             f"{len(reader.got):,}",
-            *(str(count) for count in (each.missing, each.twice, each.out_of_order)),
+            *map(str, (each.missing, each.twice, each.out_of_order, each.unwanted, reader.resets)),
             f"{reader.longest_stall:.2f} s",
             f"{(reader.subscription.latency or 0) * 1000:.0f} ms",
         )

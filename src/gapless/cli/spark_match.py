@@ -68,7 +68,7 @@ def match(
     remote: Annotated[str | None, typer.Option(help="A Spark Connect address, sc://host:port.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Match a table of events against a table of subscriptions, with the network's own matching index.
+    """Match a table of events against a table of subscriptions, exactly as the network would.
 
     Tables are files or directories of Parquet, JSON lines, or CSV with a header.
     """
