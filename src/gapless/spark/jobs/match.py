@@ -31,7 +31,7 @@ from gapless.spark.attributes import Branch, Columns, quoted, select, uses
 from gapless.spark.columnar import Batch, ColumnIndex
 
 SUBSCRIPTIONS_MAX = 1_000_000
-"""The most subscriptions at a time: the driver holds all of them, 1.5 GB a million, a worker the index, 0.1 GB."""
+"""The most subscriptions at a time: the driver needs 1.5 GB for a million, a worker 0.1 GB for the index."""
 
 ROWS_MAX = 65_536
 """So many rows of the result are handed over at once."""
