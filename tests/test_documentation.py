@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,11 @@ EXAMPLES = [
 def test_python_examples_run(example: str, request: pytest.FixtureRequest) -> None:
     if "open_session" in example:
         request.getfixturevalue("spark")  # a process has one session only
-    exec(compile(example, "example", "exec"), {})
+    namespace: dict[str, Any] = {}
+    exec(compile(example, "example", "exec"), namespace)
+    for name, each in namespace.items():
+        if name.startswith("test_"):  # one that shows the fixture
+            each(request.getfixturevalue("gapless_network"))
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

@@ -33,7 +33,11 @@ def test_a_quick_run_writes_the_report(tmp_path: Path) -> None:
     assert summary["seed"] == 5
     assert [each["figure"] for each in summary["figures"]] == ["000.8", "000.10"]
     assert summary["figures"][0]["command"] == "gapless figures --only 000.8 --quick --seed 5"
-    assert all(finding["agrees"] in (True, False) for finding in summary["figures"][0]["findings"])
+    report = (out / "report.md").read_text()
+    for finding in (each for figure in summary["figures"] for each in figure["findings"]):
+        line = next(line for line in report.splitlines() if line.startswith(f"| “{finding['claim']}”"))
+        assert finding["measured"] in line
+        assert line.endswith("| yes |" if finding["agrees"] else "| **no** |")
     stems = ("000-fig8", "000-fig10")
     names = {"report.md", "report.html", *(f"{stem}.{kind}" for stem in stems for kind in ("csv", "png"))}
     assert {path.name for path in out.iterdir()} == names
@@ -43,7 +47,7 @@ def test_a_quick_run_writes_the_report(tmp_path: Path) -> None:
     assert {row["model"] for row in rows} == {"kary", "random"}
     assert all(0 <= float(row["disconnected_percent"]) <= 100 for row in rows)
     assert "figure 000.8" in ran.stderr, "the bar"
-    assert "gapless figures --only 000.8 --only 000.10 --quick --seed 5" in (out / "report.md").read_text()
+    assert "gapless figures --only 000.8 --only 000.10 --quick --seed 5" in report
 
 
 @pytest.mark.parametrize(

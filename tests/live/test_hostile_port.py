@@ -21,6 +21,7 @@ from gapless.server.inquiry import status, who
 from gapless.wire.codec import FrameReader, WireMessage, encode
 from gapless.wire.control import VERSIONS, Goodbye, Hello, Refused, StatusQuery, Welcome
 from live.harness import BrokerProcess, LiveNetwork
+from live.traffic import BLUNDERS
 from publications import single
 
 CONNECTIONS = 100
@@ -55,6 +56,7 @@ def unharmed(broker: BrokerProcess) -> Iterator[None]:
     asyncio.run(serve_well(broker))
     assert broker.memory() - before < MEMORY_MAX
     assert broker.is_running
+    assert not BLUNDERS.search(broker.log()), broker.log_tail()
 
 
 async def declare(broker: BrokerProcess, topic: str) -> None:

@@ -275,6 +275,7 @@ def _check_metrics(found: dict[str, float]) -> None:
     assert found["gapless_sessions[client]"] == 1
     assert found["gapless_subscriptions"] == 1
     assert found["gapless_subscription_seconds_count"] == 1
+    assert found["gapless_delivery_seconds_count"] > 0
     assert found["gapless_sync_seconds_count"] > 0
     assert found["gapless_step_seconds_count"] == found["gapless_batches_total"] > 0
     assert found["gapless_bytes_in_total"] > 100

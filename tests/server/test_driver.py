@@ -8,13 +8,14 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
-from gapless.core.effects import Deliver, Effect, Send
+from gapless.core.effects import Deliver, Effect, EventsConfirmed, Persist, Record, Send
 from gapless.core.events import Input, LeaveRequested, MessageReceived, SessionDown
 from gapless.core.messages import Ping, Publications, Superseded
 from gapless.core.model import SECOND, Identity, Micros
 from gapless.server.driver import Driver
 
 ANSWER = Superseded("t", "p", 1)
+RECORD = EventsConfirmed("t", "p", 1)
 LIMIT = 10
 
 
@@ -96,6 +97,53 @@ def test_the_application_gets_an_event_before_the_acknowledgement_goes_out() -> 
         assert seen == ["application", "acknowledged"]
 
     run(scenario, perform=lambda effect: woken.set())
+
+
+class Slow:
+    """A journal whose writes last until a test lets them end."""
+
+    def __init__(self, seen: list[str]) -> None:
+        self.seen = seen
+        self.written = asyncio.Event()
+        self.batches: list[list[Record]] = []
+
+    def select(self, records: list[Record]) -> list[Record]:
+        return records
+
+    async def append(self, records: list[Record]) -> None:
+        self.batches.append(records)
+        await self.written.wait()
+        self.seen.append("durable")
+
+    def learned(self, book: Any) -> None:
+        pass
+
+
+def test_nothing_leaves_before_the_records_are_durable_and_many_share_one_write() -> None:
+    seen: list[str] = []
+
+    async def scenario(driver: Driver, node: Scripted) -> None:
+        node.answers = lambda each: (
+            [Send("b", ANSWER), Persist(RECORD)] if isinstance(each, LeaveRequested) else []
+        )
+        journal = driver._journal
+        assert isinstance(journal, Slow)
+        connect(driver, Wire("sent", seen))
+        await turns()
+        for _ in range(3):
+            driver.request(LeaveRequested())
+        await turns()
+        for _ in range(4):
+            driver.request(LeaveRequested())
+        await turns()
+        assert not seen
+        assert [len(each) for each in journal.batches] == [3], "what comes meanwhile waits for the next write"
+        journal.written.set()
+        await turns(10)
+        assert seen == ["durable", *["sent"] * 3, "durable", *["sent"] * 4]
+        assert [len(each) for each in journal.batches] == [3, 4]
+
+    run(scenario, journal=Slow(seen))
 
 
 def test_what_was_to_go_on_a_session_does_not_stray_into_the_next() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
+import msgspec
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gapless.core.messages import Acknowledged, BestEffortEvents, Confirmed, Log, Ping, Publications
 from gapless.core.messages.publisher import Acknowledgement, Body, Confirmation, LogEntry
-from gapless.core.model import Event
+from gapless.core.model import SECOND, Event
 from gapless.server.metrics import AWAITED_MAX, Figures, Rates, Tally
 from publications import single
 
@@ -41,6 +44,16 @@ def test_events_and_confirmations_are_counted_a_message_at_a_time() -> None:
     figures.sent("c", [publications, BestEffortEvents((EVENT,))], is_client=True)
     assert (figures.events_in, figures.events_out, figures.deliveries) == (4, 7, 4)
     assert (figures.acknowledgements_in, figures.acknowledgements_out) == (1, 2)
+
+
+def test_the_age_of_what_is_delivered() -> None:
+    figures = Figures()
+    old = msgspec.structs.replace(EVENT, published_at=int((time.time() - 2) * SECOND))
+    ahead = msgspec.structs.replace(EVENT, published_at=int((time.time() + 60) * SECOND))
+    figures.sent("c", [BestEffortEvents((old, ahead)), Publications((single(ahead, 1),))], is_client=True)
+    figures.sent("b", [BestEffortEvents((old,))], is_client=False)
+    assert figures.delivery_seconds.count == 2
+    assert 2 <= figures.delivery_seconds.total < 30, "no age is negative, whatever clocks say"
 
 
 def subscribe(*names: str) -> Log:

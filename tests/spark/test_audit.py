@@ -58,6 +58,8 @@ def test_agrees_with_the_checkers(
     assert set(kinds) == {kind.value for kind in Kind} - {"causal"}
     assert min(kinds.values()) > 5, "the traces hold too little to find"
     assert len(set(traces) - {run for run, *_ in theirs}) > 30, "too few traces are clean"
+    simulated = {run for run, *_ in expected(traces, promise="publisher", healed=True) if run[0] in "bmp"}
+    assert Counter(run.split("-")[0] for run in simulated).keys() == {"best", "mutant"}
 
 
 def test_short_runs_are_judged_each_in_one_task(

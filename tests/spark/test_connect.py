@@ -73,6 +73,8 @@ def test_runs_results_and_traces_through_spark_connect(address: str, tmp_path: P
     assert {each.name for each in (tmp_path / "traces").glob("run=*")} == {
         f"run={row['run']}" for row in runs
     }
+    audited = gapless("spark", "audit", str(tmp_path / "traces"), "--remote", address)
+    assert (audited["runs"], audited["counts"]) == (2, {})
 
 
 def test_matches_through_spark_connect(address: str, tmp_path: Path) -> None:

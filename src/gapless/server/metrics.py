@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 
 from gapless.core.messages import BestEffortEvents, BestEffortSubscribe, BestEffortSubscribed, Message
 from gapless.core.messages.publisher import Acknowledged, Confirmed, Log, Publications
-from gapless.core.model import NodeId, SubscriptionId
+from gapless.core.model import SECOND, NodeId, SubscriptionId
 from gapless.server.addresses import format_address, parse_address
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class Figures:
         self.batch_size = Tally(SIZES)
         self.step_seconds = Tally(SECONDS)
         self.sync_seconds = Tally(SECONDS)
+        self.delivery_seconds = Tally(SECONDS)
         self.subscription_seconds = Tally(SECONDS)
         self.rates = Rates()
         self._awaited: dict[NodeId, dict[SubscriptionId, float]] = {}
@@ -100,17 +101,23 @@ class Figures:
         """Count what left; a client's subscription may be confirmed by it."""
         for message in messages:
             kind = type(message)
-            if kind is Publications or kind is BestEffortEvents:
-                count = message.count if isinstance(message, Publications) else len(message.events)  # type: ignore[union-attr]
+            if isinstance(message, (Publications, BestEffortEvents)):
+                count = message.count if isinstance(message, Publications) else len(message.events)
                 self.events_out += count
-                if is_client:
+                if is_client and count:
                     self.deliveries += count
+                    self._delivered(message)
             elif kind is Acknowledged:
                 self.acknowledgements_out += len(message.acknowledgements)  # type: ignore[union-attr]
             elif is_client and isinstance(message, Confirmed):
                 self._confirmed(peer, [each.subscription for each in message.confirmations])
             elif is_client and isinstance(message, BestEffortSubscribed):
                 self._confirmed(peer, [message.subscription])
+
+    def _delivered(self, message: Publications | BestEffortEvents) -> None:
+        """Note the age of the first event, which has waited longest; clocks of machines may differ."""
+        events = message.runs[0].events if isinstance(message, Publications) else message.events
+        self.delivery_seconds.add(max(time.time() - events[0].published_at / SECOND, 0.0))
 
     def forget(self, peer: NodeId) -> None:
         """The session is gone."""
@@ -170,6 +177,10 @@ class BrokerCollector(Collector):
         yield figures.step_seconds.family("gapless_step_seconds", "Time of a step of the node.")
         yield figures.sync_seconds.family(
             "gapless_sync_seconds", "Time until a batch of records was durable."
+        )
+        yield figures.delivery_seconds.family(
+            "gapless_delivery_seconds",
+            "Time from publishing to sending to a client, of the first in a message.",
         )
         yield figures.subscription_seconds.family(
             "gapless_subscription_seconds", "Time from a client's subscription to its confirmation here."
