@@ -38,6 +38,7 @@ HERE = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
+    "spark.buffer.pageSize": "2m",  # of every table that is broadcast, however small: 32m by default
     "spark.sql.shuffle.partitions": "8",
 }
 """For masters whose executors run on this machine; nobody else needs to reach the driver."""
