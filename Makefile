@@ -49,7 +49,7 @@ soak-live: setup ## real brokers under random faults: make soak-live MINUTES=60 
 figures: setup ## the papers' figures on Spark, with a report, in ./figures
 	$(BIN)/gapless figures --out figures
 
-bench: setup ## every benchmark, as ratios within one run
+bench: setup ## every benchmark, each beside what it is compared with
 	$(BIN)/python -m benchmarks
 
 clean: ## remove what make made
