@@ -648,6 +648,30 @@ def test_x_p0_17_beyond_the_bound_the_gap_is_not_silent() -> None:
     assert_promises(world)
 
 
+@pytest.mark.parametrize("brokers", ["ab", "abc"])
+def test_x_p0_17_who_returns_after_its_lease_is_told_so(brokers: str) -> None:
+    """The network has given the client up, and has long forgotten that it did: it subscribes anew, and its
+    application gets a reset.
+
+    Reference: 000, section V
+    """
+    world = start_network(chain(*brokers), {"p": brokers[0], "s": brokers[-1]})
+    subscribe_all(world, {"s": ""})
+    publish_some(world, 3)
+    for broker in brokers:
+        world.cut("s", broker)
+    publish_some(world, 2)
+    world.run_for(Limits().lease + 5 * SECOND)
+    assert [known_at(world, name) for name in brokers] == [[]] * len(brokers)
+    for broker in brokers:
+        world.heal("s", broker)
+    world.run_for(RECOVERED)
+    publish_some(world, 2)
+    assert len([each for each in world.trace if isinstance(each, trace.Reset)]) == 1
+    assert delivered(world, "s") == [1, 2, 3, 6, 7]
+    assert_promises(world)
+
+
 def test_x_p0_19_what_has_ended_is_not_resurrected() -> None:
     """A subscription ends while a part of the network cannot be reached: the recovery tells that part of the
     end, not the others of the subscription; then all forget it.

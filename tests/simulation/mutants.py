@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 import pytest
 
-from gapless.core.messages.publisher import Acknowledgement, Confirmation, Header, Run
+from gapless.core.messages.publisher import Acknowledgement, Confirmation, Header, LogEntry, Run
 from gapless.core.model import Event, Micros, NodeId, SubscriptionId
 from gapless.core.orders.publisher import forwarding
 from gapless.core.orders.publisher.broker import PublisherBroker
@@ -383,6 +383,15 @@ def wait_for_who_has_left(original: Original, self: PublisherBroker, leaf: NodeI
     original(self, leaf, now)
     if attached is not None and waiting is not None:
         self._attached[leaf], self._waiting[leaf] = attached, waiting
+
+
+@breaks(Subscriptions, "_answer_forgotten")
+def silent_about_the_forgotten(
+    original: Original, self: Subscriptions, peer: NodeId, entry: LogEntry
+) -> None:
+    """X-P0-17: a client that was given up and is back is not told so, since what it says has no index."""
+    if entry.index:
+        original(self, peer, entry)
 
 
 @breaks(Subscriptions, "tell_synced")

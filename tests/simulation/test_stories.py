@@ -119,16 +119,18 @@ class Scene:
             if isinstance(each, trace.Live) and each.subscription == subscription
         ][-1]
 
-    def faults(self, **expected: Sequence[int]) -> list[str]:
-        """What is wrong in the end: other deliveries than expected, what the checkers say, and a promise that
-        had to be taken back, which no story needs."""
+    def faults(self, *, resets: int = 0, **expected: Sequence[int]) -> list[str]:
+        """What is wrong in the end: other deliveries than expected, what the checkers say, and promises that
+        were taken back, which hardly a story needs."""
         found = {name: self.got(name) for name in expected}
         wrong = [f"{name} got {found[name]}" for name in expected if found[name] != list(expected[name])]
         report = check(self.world.trace, promise=OrderName.PUBLISHER, healed=True)
-        resets = [str(each) for each in self.world.trace if isinstance(each, trace.Reset)]
+        taken_back = [str(each) for each in self.world.trace if isinstance(each, trace.Reset)]
+        if len(taken_back) != resets:
+            wrong += [f"{len(taken_back)} resets", *taken_back]
         waiting = in_custody(self.world)
         stuck = [f"waiting for ever: {waiting}"] if waiting else []
-        return [*wrong, *map(str, report), *resets, *stuck]
+        return [*wrong, *map(str, report), *stuck]
 
 
 # -- the log -------------------------------------------------------------------------------------------------
@@ -599,6 +601,23 @@ def who_left_while_waiting_is_not_there() -> list[str]:
     return scene.faults(s=[4])
 
 
+def who_was_given_up_is_told_so() -> list[str]:
+    """The network has given s up, ended its subscription, and forgotten it everywhere, when s is back."""
+    scene = Scene(chain("b0", "b1"), p="b0", s="b1")
+    scene.subscribe("s")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    scene.part(("s", "b1"), ("s", "b0"))
+    scene.publish("x")
+    scene.run(70_000)
+    scene.heal(("s", "b1"), ("s", "b0"))
+    scene.run(4_000)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 3], resets=1)
+
+
 # -- beyond δ ------------------------------------------------------------------------------------------------
 
 
@@ -684,6 +703,7 @@ STORIES: dict[Story, tuple[str, ...]] = {
     admission_of_a_client_that_moved: ("admit-whoever-moved", "admit-at-once"),
     settled_brokers_only_say_so: ("synced-at-once",),
     who_left_while_waiting_is_not_there: ("wait-for-who-has-left",),
+    who_was_given_up_is_told_so: ("silent-about-the-forgotten",),
     held_beyond_delta: ("no-legitimacy",),
     a_way_that_is_learned_late: (),
     nothing_overtakes_what_is_held: ("overtake-what-is-held",),

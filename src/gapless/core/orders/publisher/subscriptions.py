@@ -106,12 +106,10 @@ class Subscriptions:
             if not self._may_say(peer, each, mine):
                 continue
             if mine is None:
-                if each.subscription in self._forgotten and each.index:  # an answer has no index
-                    answer = LogEntry(0, each.subscription, ended=True)
-                    self._out.append(Send(peer, Log((answer,))))
-                if each.body is None or each.subscription in self._forgotten:
+                if each.subscription in self._forgotten:
+                    self._answer_forgotten(peer, each)
                     continue
-                if not is_selector(each.body.selector):
+                if each.body is None or not is_selector(each.body.selector):
                     continue
                 mine = self._accept(peer, each.subscription, each.body)
             elif each.body is not None and self._log.learn_path(each.subscription, each.body):
@@ -122,6 +120,12 @@ class Subscriptions:
                     self._end(each.subscription)
             peer_log.told(each.subscription, each.index)
             self._touched[each.subscription] = None
+
+    def _answer_forgotten(self, peer: NodeId, entry: LogEntry) -> None:
+        """Who speaks of a subscription that has ended is told so: a broker, which waits until all know it,
+        and a client that was given up and is back. Only an answer, which has no index, is not answered."""
+        if entry.index or not entry.ended:
+            self._out.append(Send(peer, Log((LogEntry(0, entry.subscription, ended=True),))))
 
     def _may_say(self, peer: NodeId, entry: LogEntry, mine: Entry | None) -> bool:
         """A way never leads through this broker itself, and a client speaks of its own subscriptions."""
