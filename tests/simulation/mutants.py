@@ -385,6 +385,16 @@ def wait_for_who_has_left(original: Original, self: PublisherBroker, leaf: NodeI
         self._attached[leaf], self._waiting[leaf] = attached, waiting
 
 
+@breaks(Subscribing, "_is_too_early")
+def too_early_with_others(
+    original: Original, self: Subscribing, own: Own, header: Header, publisher: str
+) -> bool:
+    """X-P0-03: what comes from a broker that was reached waits for those it was once missed together with."""
+    last = {tag.nodes[-1] for tag in header.tags}
+    waits = own.live and publisher not in own.flowing and not own.unreached.isdisjoint(last)
+    return waits or original(self, own, header, publisher)
+
+
 @breaks(Subscriptions, "_answer_forgotten")
 def silent_about_the_forgotten(
     original: Original, self: Subscriptions, peer: NodeId, entry: LogEntry

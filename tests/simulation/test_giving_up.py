@@ -17,7 +17,8 @@ from gapless.simulation.run import Options, simulate
 from gapless.simulation.world import World
 from simulation.mutants import broken
 
-SEEDS = range(100, 108)
+SEEDS = (*range(100, 107), 1244)
+"""The last was broken once: what came from a broker that was reached was taken for too early."""
 CUT_OFF = 8
 """How often a client is cut off."""
 

@@ -618,6 +618,30 @@ def who_was_given_up_is_told_so() -> list[str]:
     return scene.faults(s=[1, 3], resets=1)
 
 
+def who_was_reached_is_promised() -> list[str]:
+    """When s subscribes, b6 misses b2, b3 and b4 behind it. Then b2, where p publishes, and b3 are reached;
+    b4 is not, when b6 misses all three again, and what p publishes goes round b6."""
+    scene = Scene(chain("b4", "b3", "b2", "b6", "b8"), delta=3, p="b2", s="b8")
+    scene.world.crash("b4")
+    scene.world.crash("b3")
+    scene.part(("b2", "b6"))
+    scene.run(3_000)
+    scene.subscribe("s")
+    scene.run(1_000)
+    scene.heal(("b2", "b6"))
+    scene.world.restart("b3")
+    scene.run(6_000)
+    unreachable = scene.unreachable("s")
+    scene.part(("b2", "b6"), ("b3", "b6"))
+    scene.run(3_000)
+    scene.publish("x")
+    scene.run(1_000)
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 2]) + ([f"{unreachable} is unreachable"] if unreachable != ("b4",) else [])
+
+
 # -- beyond δ ------------------------------------------------------------------------------------------------
 
 
@@ -704,6 +728,7 @@ STORIES: dict[Story, tuple[str, ...]] = {
     settled_brokers_only_say_so: ("synced-at-once",),
     who_left_while_waiting_is_not_there: ("wait-for-who-has-left",),
     who_was_given_up_is_told_so: ("silent-about-the-forgotten",),
+    who_was_reached_is_promised: ("too-early-with-others",),
     held_beyond_delta: ("no-legitimacy",),
     a_way_that_is_learned_late: (),
     nothing_overtakes_what_is_held: ("overtake-what-is-held",),

@@ -263,5 +263,5 @@ class Subscribing:
             return True
         if publisher in own.flowing or not own.unreached:
             return False
-        origins = {header.home, *(tag.nodes[-1] for tag in header.tags)}
-        return not origins.isdisjoint(own.unreached)
+        barriers = (tag.nodes[-1] for tag in header.tags if header.home not in tag.nodes)
+        return not own.unreached.isdisjoint((header.home, *barriers))
