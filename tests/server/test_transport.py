@@ -246,6 +246,7 @@ def test_brokers_are_believed_about_addresses_and_clients_are_not() -> None:
             b.dial("a")
             client.dial("a")
             await until(lambda: {"b", "client"} <= set(a.sessions))
+            await until(lambda: "a" in b.sessions and "a" in client.sessions)
             client.sessions["a"].send([Addresses({"x": (9, "evil:1"), "b": (9, "evil:1")}), Ping()])
             await until(lambda: len(at_a.got) == 1)
             b.sessions["a"].send([Addresses({"x": (1, "good:1"), "y": (1, "no address")}), Ping()])
