@@ -36,7 +36,8 @@ class CutOff(Faults):
         client = self._luck.choice(sorted(self._world.homes))
         for broker in self._world.brokers():
             self._world.cut(client, broker)
-        self._world.at(self._world.now + self._luck.randrange(1, 6) * SECOND, self._let_back, client)
+        back = self._world.now + self._luck.randrange(1, 6) * SECOND
+        self._world.at(min(back, self._window.closes), self._let_back, client)
 
     def _let_back(self, client: NodeId) -> None:
         for broker in self._world.brokers():
