@@ -31,6 +31,7 @@ from string import ascii_uppercase
 from typing import cast
 
 from gapless.selectors import Selector
+from gapless.selectors.evaluation import Predicate, compiled
 from gapless.selectors.tree import (
     And,
     Arithmetic,
@@ -62,6 +63,11 @@ class Unparsed:
 
     def __init__(self, condition: Condition) -> None:
         self.condition = condition
+
+    @property
+    def predicate(self) -> Predicate:
+        """What says whether an event matches."""
+        return compiled(self.condition)
 
 
 class Trading:
