@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -110,10 +111,11 @@ def _progress(story: Story) -> Table:
 
 def _show(story: Story) -> None:
     console = Console()
-    table = Table(title=f"verdict: {story.published:,} published, {story.confirmed:,} confirmed")
-    table.add_column("subscription")
-    faults = ("missing", "twice", "out of order", "unwanted", "resets")
-    for column in ("delivered", *faults, "longest stall", "live after"):
+    title = f"verdict: {story.published:,} published, {story.confirmed:,} confirmed"
+    table = Table(title=title, box=box.SIMPLE, pad_edge=False, collapse_padding=True)  # fits into 80 columns
+    table.add_column("subscriber", no_wrap=True)
+    faults = ("missing", "twice", "out of order", "extra", "resets")
+    for column in ("got", *faults, "longest stall", "live after"):
         table.add_column(column, justify="right")
     for each in story.verdicts:
         reader = each.reader
