@@ -1,7 +1,7 @@
 """Clients that are given up all the time: a lease of a second, which hardly anybody who is cut off keeps.
 
-Their promise is withdrawn by a ``Reset``, and holds again from there on. (With the usual lease of a minute no
-random run has ever given anybody up.)"""
+Their promise is withdrawn by a ``Reset``, and holds again from there on. (The usual lease is a minute, and
+nobody is cut off for so long in a random run.)"""
 
 from __future__ import annotations
 
