@@ -45,7 +45,7 @@ async def _publish(address: str, numbers: range) -> int:
 
 @contextmanager
 def _subscribed(directory: Path, *options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The address of a broker that waits for two seconds, and ``gapless subscribe`` in a process of its own."""
+    """The address of a broker that waits for two seconds, and a process that subscribes there."""
     with LiveNetwork(directory) as network:
         broker = network.add("b0", environ={"GAPLESS_LEASE": "2"})
         broker.start()
