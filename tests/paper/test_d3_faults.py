@@ -10,10 +10,10 @@ from random import Random
 import pytest
 
 from gapless.core.events import MessageReceived
+from gapless.core.limits import Limits
 from gapless.core.messages import Acknowledged, Message, Publications
 from gapless.core.messages.overlay import NodeState
 from gapless.core.model import MILLISECOND, SECOND, Incarnation, Link, Micros, NodeId, link
-from gapless.core.orders.publisher.patience import Limits
 from gapless.core.orders.publisher.vectors import Vectors
 from gapless.core.overlay.sessions import Timing
 from gapless.simulation import trace

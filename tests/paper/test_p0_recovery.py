@@ -9,11 +9,11 @@ import pytest
 from gapless.core.broker import Broker
 from gapless.core.events import SuspectRequested
 from gapless.core.leaf import Leaf
+from gapless.core.limits import Limits
 from gapless.core.messages import Message, Neighbourhood, Ping
 from gapless.core.messages.overlay import NodeState
 from gapless.core.messages.publisher import Body, Confirmation, Confirmed, Log, Publications, Synced
 from gapless.core.model import MILLISECOND, SECOND, NodeId, SubscriptionId
-from gapless.core.orders.publisher.patience import Limits
 from gapless.core.overlay.joining import JoinState
 from gapless.simulation import trace
 from gapless.simulation.faults import Faults, Window
@@ -636,7 +636,7 @@ def test_x_p0_17_beyond_the_bound_the_gap_is_not_silent() -> None:
     """
     world = chain_with_p_and_s("a", "b", "c")
     for name in "ab":
-        publisher_order(world, name)._patience.limits = Limits(custody=10)
+        publisher_order(world, name)._limits = Limits(custody=10)
     divide(world, "ab", "c")
     publish_some(world, 20)
     world.run_for(5 * SECOND)

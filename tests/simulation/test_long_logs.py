@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
+from gapless.core.limits import Limits
 from gapless.core.messages import Log, LogReceived, Publications
 from gapless.core.model import MILLISECOND, SECOND
-from gapless.core.orders.publisher import subscriptions
 from gapless.simulation import run
 from gapless.simulation.run import Options, simulate
 from gapless.simulation.world import World
@@ -33,9 +33,7 @@ from support import (
 LINES = (1 * MILLISECOND, 5 * MILLISECOND, 20 * MILLISECOND)
 
 
-@pytest.fixture
-def pieces_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscriptions, "PIECE", 1)
+PIECES_OF_ONE = Limits(piece=1)
 
 
 def slow_lines(world: World) -> None:
@@ -50,12 +48,12 @@ def slow_lines(world: World) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_no_promise_is_broken_while_long_logs_are_under_way(
-    seed: int, pieces_of_one: None, monkeypatch: pytest.MonkeyPatch
+    seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build = run.build
 
     def with_slow_lines(options: Options, seed: int) -> World:
-        world = build(options, seed)
+        world = build(options, seed, limits=PIECES_OF_ONE)
         slow_lines(world)
         return world
 
@@ -82,8 +80,8 @@ def recovering(world: World, count: int) -> Messages:
     return sent
 
 
-def test_who_receives_a_long_log_is_gone_round(pieces_of_one: None) -> None:
-    world = start_network(chain("a", "r", "c"), {"p": "a", "s": "c", "many": "c"})
+def test_who_receives_a_long_log_is_gone_round() -> None:
+    world = start_network(chain("a", "r", "c"), {"p": "a", "s": "c", "many": "c"}, limits=PIECES_OF_ONE)
     sent = recovering(world, 20)
     world.run_until(lambda: "r" in world.broker("a").overlay.held)
     assert active(world, "a") == ["c"]
@@ -101,9 +99,11 @@ def test_who_receives_a_long_log_is_gone_round(pieces_of_one: None) -> None:
     assert_promises(world)
 
 
-def test_what_comes_while_a_long_log_is_under_way_follows_it(pieces_of_one: None) -> None:
+def test_what_comes_while_a_long_log_is_under_way_follows_it() -> None:
     """A new subscription, and an event for it: r has the one before the other."""
-    world = start_network(chain("a", "r", "c"), {"p": "a", "s": "c", "many": "c", "new": "r"})
+    world = start_network(
+        chain("a", "r", "c"), {"p": "a", "s": "c", "many": "c", "new": "r"}, limits=PIECES_OF_ONE
+    )
     sent = recovering(world, 20)
     world.run_until(lambda: "r" in world.broker("a").overlay.held)
     world.subscribe("new", "new", TOPIC, "")

@@ -770,7 +770,7 @@ def test_confirmations_of_an_older_generation_do_not_count(mutant: str | None) -
     network does not do; so here the publisher is alone.
     """
     with broken(mutant) if mutant else nullcontext():
-        publishing = Publishing(1, {TOPIC: Topic(TOPIC)}, [], Outbox([]), [])
+        publishing = Publishing(1, {TOPIC: Topic(TOPIC)}, [], Outbox([], 512), [])
         publishing.go_home("a", old_is_up=False)
         first = _generation_of(publishing)
         publishing.publish(TOPIC, "p", [({}, b"")] * 3, 0)

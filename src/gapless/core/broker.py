@@ -14,7 +14,6 @@ from gapless.core.node import Node, NodeConfig
 from gapless.core.orders.base import BrokerOrder
 from gapless.core.orders.best_effort import BestEffortBroker
 from gapless.core.orders.publisher import PublisherBroker
-from gapless.core.orders.publisher.patience import Limits
 from gapless.core.overlay.overlay import Overlay
 from gapless.core.topics import BrokerTopics
 
@@ -30,7 +29,7 @@ class Broker(Node[BrokerOrder]):
         kept = list(records)
         orders: list[Callable[[Overlay, list[Effect]], BrokerOrder]] = [
             BestEffortBroker,
-            partial(PublisherBroker, limits=Limits(lease=config.lease)),
+            partial(PublisherBroker, limits=config.limits),
         ]
         super().__init__(config, kept, orders=orders, rng=rng)
         names = frozenset(order.name for order in ORDERS)

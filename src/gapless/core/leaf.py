@@ -59,7 +59,7 @@ class Leaf(Node[LeafOrder]):
         config = replace(config, least_incarnation=max(config.least_incarnation, taken + 1))
         self.topics: dict[str, Topic] = dict(topics or {})
         """The topics by name; unless some were given, as the brokers tell them."""
-        orders = [partial(order, topics=self.topics, records=kept) for order in ORDERS]
+        orders = [partial(order, topics=self.topics, records=kept, limits=config.limits) for order in ORDERS]
         super().__init__(config, kept, orders=orders, rng=rng)
         self._told = self._add(
             LeafTopics(self.overlay, self._out, topics=self.topics, given=bool(topics), gone=self._topic_gone)

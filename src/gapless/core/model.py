@@ -33,8 +33,6 @@ SubscriptionId: TypeAlias = str
 
 MILLISECOND: Micros = 1_000
 SECOND: Micros = 1_000_000
-LEASE: Micros = 60 * SECOND
-"""How long a client may be away before the network gives it up, unless a broker is told otherwise."""
 
 
 def link(a: NodeId, b: NodeId) -> Link:

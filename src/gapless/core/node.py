@@ -22,8 +22,9 @@ from gapless.core.events import (
     SessionUp,
     SuspectRequested,
 )
+from gapless.core.limits import Limits
 from gapless.core.messages import OverlayMessage, Ping
-from gapless.core.model import LEASE, Identity, Incarnation, Micros, NodeId
+from gapless.core.model import Identity, Incarnation, Micros, NodeId
 from gapless.core.orders.base import Order, Part
 from gapless.core.overlay.overlay import Overlay
 from gapless.core.overlay.sessions import Timing
@@ -44,8 +45,7 @@ class NodeConfig:
     least_incarnation: Incarnation = 1
     """Where incarnations begin without a store: a clock's reading, if an earlier store may be lost, so that
     no number is ever used twice."""
-    lease: Micros = LEASE
-    """How long a broker waits for a client that is away."""
+    limits: Limits = field(default_factory=Limits)
     timing: Timing = field(default_factory=Timing)
 
     def __post_init__(self) -> None:

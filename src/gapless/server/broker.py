@@ -18,6 +18,7 @@ from random import Random
 from gapless.core.broker import Broker
 from gapless.core.effects import Effect, Founded, LeaveRefused, LinkAdded, Record, Stopped
 from gapless.core.events import LeaveRequested
+from gapless.core.limits import Limits
 from gapless.core.model import SECOND, NodeId
 from gapless.core.node import NodeConfig
 from gapless.core.overlay.sessions import Timing
@@ -144,7 +145,7 @@ class BrokerServer:
                 join_points=tuple(dict.fromkeys(answer.node for answer in here)),
                 founder=founder,
                 least_incarnation=time.time_ns() // 1_000_000,
-                lease=int(config.lease * SECOND),
+                limits=Limits(lease=int(config.lease * SECOND)),
                 timing=Timing(
                     ping_every=int(config.ping_every * SECOND),
                     suspect_after=int(config.suspect_after * SECOND),

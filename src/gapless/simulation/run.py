@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from gapless.core.limits import Limits
 from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, Micros, OrderName, Topic
 from gapless.core.overlay.sessions import Timing
 from gapless.simulation import trace
@@ -113,12 +114,17 @@ def simulate(options: Options, seed: int) -> tuple[Outcome, trace.Trace]:
     return judge(world, options, faults.injected, settled=settled), world.trace
 
 
-def build(options: Options, seed: int) -> World:
+def build(options: Options, seed: int, limits: Limits | None = None) -> World:
     """A world with its brokers, all of which have joined in an earlier life."""
     topic = Topic(TOPIC, options.order, options.beyond_delta, options.repositories)
     latency = Latency(int(options.latency_ms * MILLISECOND))
     world = World(
-        seed=seed, delta=options.delta, latency=latency, timing=_timing(latency), topics={TOPIC: topic}
+        seed=seed,
+        delta=options.delta,
+        latency=latency,
+        timing=_timing(latency),
+        topics={TOPIC: topic},
+        limits=limits,
     )
     world.network.proxying = world.random("proxies").random() < 0.5
     links = random_tree(options.brokers, options.fanout, world.random("tree"))

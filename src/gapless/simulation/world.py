@@ -36,6 +36,7 @@ from gapless.core.events import (
     UnsubscribeRequested,
 )
 from gapless.core.leaf import Leaf
+from gapless.core.limits import Limits
 from gapless.core.messages.overlay import NodeState
 from gapless.core.model import (
     MILLISECOND,
@@ -66,11 +67,13 @@ class World:
         latency: Latency | None = None,
         timing: Timing | None = None,
         topics: Mapping[str, Topic] | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self.seed = seed
         self.delta = delta
         self.now: Micros = 0
         self.timing = timing or Timing()
+        self.limits = limits or Limits()
         self.topics = dict(topics or {})
         self.hosts: dict[NodeId, SimulatedHost] = {}
         self.homes: dict[NodeId, NodeId] = {}
@@ -116,6 +119,7 @@ class World:
             founder=founder,
             least_incarnation=least_incarnation,
             timing=self.timing,
+            limits=self.limits,
         )
         return lambda stored: Broker(config, stored, rng=self.random(f"broker {name}"))
 
@@ -128,7 +132,7 @@ class World:
 
     def add_client(self, name: NodeId, home: NodeId) -> SimulatedHost:
         """A client of the home broker."""
-        config = NodeConfig(node=name, delta=self.delta, home=home, timing=self.timing)
+        config = NodeConfig(node=name, delta=self.delta, home=home, timing=self.timing, limits=self.limits)
 
         def make(stored: list[Record]) -> Leaf:
             return Leaf(config, stored, topics=self.topics, rng=self.random(f"client {name}"))

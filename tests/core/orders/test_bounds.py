@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gapless.core.limits import Limits
 from gapless.core.messages.publisher import Publications
 from gapless.core.model import SECOND
-from gapless.core.orders.publisher.patience import Limits
 from support import (
     TOPIC,
     Messages,
@@ -79,13 +79,12 @@ def test_subscriptions_that_come_at_once_share_what_they_have_missed() -> None:
 @pytest.mark.parametrize("limit", [5, 10_000])
 def test_too_many_events_that_wait_for_admission_are_left_with_their_client(limit: int) -> None:
     """b has restarted and cannot settle, because what c says is slow: its own client's events wait."""
-    world = start_network(chain("a", "b", "c"), {"p": "b", "s": "a"})
+    world = start_network(chain("a", "b", "c"), {"p": "b", "s": "a"}, limits=Limits(waiting=limit))
     subscribe_all(world, {"s": ""})
     world.crash("b")
     world.network.slowness["c", "b"] = 200
     world.restart("b")
     order = publisher_order(world, "b")
-    order._patience.limits = Limits(waiting=limit)
     world.run_for(SECOND // 5)
     sent = Messages(world)
     publish_all(world, "p", 100, every=1000)

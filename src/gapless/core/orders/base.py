@@ -23,6 +23,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
 from gapless.core.effects import Effect, Record
+from gapless.core.limits import Limits
 from gapless.core.model import Content, Event, Micros, NodeId, OrderName, SubscriptionId, Topic
 from gapless.core.overlay.overlay import Overlay
 from gapless.selectors import Selector, SelectorError
@@ -129,9 +130,11 @@ class LeafOrder(Order):
         *,
         topics: Mapping[str, Topic],
         records: Iterable[Record],
+        limits: Limits,
     ) -> None:
         super().__init__(overlay, out)
         self.topics = topics
+        self.limits = limits
         self.recover(records)
 
     def recover(self, records: Iterable[Record]) -> None:

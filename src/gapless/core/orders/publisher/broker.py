@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gapless.core.effects import Effect
+from gapless.core.limits import Limits
 from gapless.core.messages import PublisherMessage
 from gapless.core.messages.publisher import (
     Acknowledged,
@@ -23,7 +24,7 @@ from gapless.core.orders.base import BrokerOrder
 from gapless.core.orders.publisher.forwarding import Forwarding
 from gapless.core.orders.publisher.log import PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.outbox import Outbox
-from gapless.core.orders.publisher.patience import Limits, Patience
+from gapless.core.orders.publisher.patience import Patience
 from gapless.core.orders.publisher.subscriptions import Subscriptions
 from gapless.core.overlay.overlay import Overlay
 
@@ -46,20 +47,21 @@ class PublisherBroker(BrokerOrder):
     name = OrderName.PUBLISHER
     messages = MESSAGES
 
-    def __init__(self, overlay: Overlay, out: list[Effect], limits: Limits | None = None) -> None:
+    def __init__(self, overlay: Overlay, out: list[Effect], limits: Limits) -> None:
         super().__init__(overlay, out)
+        self._limits = limits
         self.log = SubscriptionLog()
         self.peers: dict[NodeId, PeerLog] = {}
-        self._outbox = Outbox(out)
+        self._outbox = Outbox(out, limits.batch)
         self.forwarding = Forwarding(overlay, self.log, self.peers, self._outbox)
-        self.subscriptions = Subscriptions(overlay, self.log, self.peers, self.forwarding, out)
+        self.subscriptions = Subscriptions(overlay, self.log, self.peers, self.forwarding, out, limits=limits)
         self._attached: dict[NodeId, Attached] = {}
         self._waiting: dict[NodeId, list[Run]] = {}
         """Events of clients that are not admitted yet."""
         self._refused: dict[NodeId, None] = {}
         """Those of them of whom too much came: nothing was taken."""
         self._has_settled = False
-        self._patience = Patience(limits or Limits())
+        self._patience = Patience(limits)
         self._sessions_have_changed = False
 
     @property
@@ -155,7 +157,7 @@ class PublisherBroker(BrokerOrder):
         """Keep them until the client is admitted, but not without bound: the client has them too."""
         waiting = self._waiting[leaf]
         count = sum(len(run.events) for run in (*waiting, *runs))
-        if leaf not in self._refused and count <= self._patience.limits.waiting:
+        if leaf not in self._refused and count <= self._limits.waiting:
             waiting += runs
         else:
             waiting.clear()
@@ -191,7 +193,7 @@ class PublisherBroker(BrokerOrder):
         self.subscriptions.confirm()
         self.subscriptions.purge()
         if not self.overlay.frontier.wanted:
-            self.forwarding.forget_those_who_left(now - self._patience.limits.lease)
+            self.forwarding.forget_those_who_left(now - self._limits.lease)
         if self._sessions_have_changed or self.subscriptions.has_absent:
             self._sessions_have_changed = False
             self._patience.away(self.subscriptions.absent_clients(), now)
@@ -205,7 +207,7 @@ class PublisherBroker(BrokerOrder):
         if moment is None or now < moment:
             return
         waiting = self.forwarding.custody.unreachable()
-        too_much = [each for each, count in waiting.items() if count > self._patience.limits.custody]
+        too_much = [each for each, count in waiting.items() if count > self._limits.custody]
         for target in (*self._patience.exhausted(now), *too_much):
             self.subscriptions.give_up(target)
             self.forwarding.give_up(target)

@@ -36,7 +36,7 @@ class PublisherLeaf(LeafOrder):
     def recover(self, records: Iterable[Record]) -> None:
         """Publishers go on with what they retained; subscriptions ended with the earlier incarnation."""
         self.peers: dict[NodeId, PeerLog] = {}
-        self._outbox = Outbox(self.out)
+        self._outbox = Outbox(self.out, self.limits.batch)
         incarnation = self.overlay.identity.incarnation
         self.publishing = Publishing(incarnation, self.topics, records, self._outbox, self.out)
         self.subscribing = Subscribing(self.overlay, self.peers, self.out)

@@ -43,10 +43,6 @@ def within(sequences: Mapping[int, object], first: int, last: int) -> list[int]:
     return [each for each in sequences if first <= each <= last]
 
 
-BATCH = 512
-"""How many events a message has at most: a frame on the wire has a limit."""
-
-
 class Draft:
     """A run that is being written."""
 
@@ -85,7 +81,9 @@ class Draft:
 class Outbox:
     """Gathers during a batch, sends at its end."""
 
-    def __init__(self, out: list[Effect]) -> None:
+    def __init__(self, out: list[Effect], batch: int) -> None:
+        self.batch = batch
+        """How many events a message has at most."""
         self._out = out
         self._drafts: dict[NodeId, list[Draft]] = {}
         self._acks: dict[NodeId, dict[Flow, list[int]]] = {}
@@ -99,7 +97,7 @@ class Outbox:
         draft, first = drafts[-1], group[0]
         fits = (
             draft.kept is first.header
-            and len(draft.events) + len(group) <= BATCH
+            and len(draft.events) + len(group) <= self.batch
             and draft.events[-1].sequence < first.event.sequence
         )
         return draft if fits else None
@@ -128,7 +126,7 @@ class Outbox:
     def flush(self) -> None:
         """Send it all."""
         for peer, drafts in self._drafts.items():
-            for runs in _batches(drafts):
+            for runs in _batches(drafts, self.batch):
                 self._out.append(Send(peer, Publications(runs)))
         for peer, acks in self._acks.items():
             told = tuple(Acknowledgement(*flow, ranges(sequences)) for flow, sequences in acks.items())
@@ -140,12 +138,12 @@ class Outbox:
         self._superseded.clear()
 
 
-def _batches(drafts: Sequence[Draft]) -> Iterator[tuple[Run, ...]]:
+def _batches(drafts: Sequence[Draft], most: int) -> Iterator[tuple[Run, ...]]:
     """The runs, in order, as many a message as it may have events."""
     batch: list[Run] = []
     count = 0
     for draft in drafts:
-        if batch and count + len(draft.events) > BATCH:
+        if batch and count + len(draft.events) > most:
             yield tuple(batch)
             batch, count = [], 0
         batch.append(draft.run())

@@ -11,22 +11,9 @@ so, subscribes anew, and its application gets a ``Reset``: a gap, but not a sile
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from gapless.core.model import LEASE, SECOND, Micros, NodeId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What a broker bears."""
-
-    lease: Micros = LEASE
-    """How long a client may be away."""
-    custody: int = 50_000
-    """How many publications may wait for one target that cannot be reached."""
-    waiting: int = 10_000
-    """How many events of one client may wait until this broker can take them."""
-    look_every: Micros = 1 * SECOND
+from gapless.core.limits import Limits
+from gapless.core.model import Micros, NodeId
 
 
 class Patience:

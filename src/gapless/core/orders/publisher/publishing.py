@@ -34,7 +34,7 @@ from gapless.core.messages.publisher import Acknowledgement, Attached, Detached,
 from gapless.core.model import BeyondDelta, Content, Event, Incarnation, Micros, NodeId, Topic
 from gapless.core.orders.base import numbered, pieces
 from gapless.core.orders.publisher.custody import Source, source_of
-from gapless.core.orders.publisher.outbox import BATCH, Outbox, within
+from gapless.core.orders.publisher.outbox import Outbox, within
 
 GENERATIONS_PER_INCARNATION = 1 << 20
 """An incarnation may be a clock's reading in milliseconds: 64 bits hold both."""
@@ -153,7 +153,7 @@ class Publishing:
         declared = self._topics.get(topic)  # deleted, or not told yet: then the hard promise holds
         relaxed = declared is not None and declared.beyond_delta is BeyondDelta.MARK
         header = Header(self._generation, relaxed=relaxed)
-        for some in pieces(events, BATCH):
+        for some in pieces(events, self._outbox.batch):
             self._outbox.begin(home, header, header).take(some)
 
     def acknowledged(self, peer: NodeId, ack: Acknowledgement) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gapless.core.effects import Effect, Send
+from gapless.core.limits import Limits
 from gapless.core.messages.publisher import (
     Body,
     Confirmation,
@@ -26,12 +27,6 @@ from gapless.core.orders.base import is_selector, pieces
 from gapless.core.orders.publisher.forwarding import Forwarding
 from gapless.core.orders.publisher.log import Entry, PeerLog, SubscriptionLog
 from gapless.core.overlay.overlay import Overlay
-
-PIECE = 256
-"""How many entries a message has at most: a frame on the wire has a limit."""
-
-FORGOTTEN_MAX = 10_000
-"""How many ended subscriptions a broker recognises after it has forgotten what they were."""
 
 
 @dataclass(slots=True)
@@ -58,7 +53,10 @@ class Subscriptions:
         peers: dict[NodeId, PeerLog],
         forwarding: Forwarding,
         out: list[Effect],
+        *,
+        limits: Limits,
     ) -> None:
+        self._limits = limits
         self._overlay = overlay
         self._log = log
         self._peers = peers
@@ -213,7 +211,7 @@ class Subscriptions:
             if all(subscription in peer_log.ended for peer_log in brokers):
                 del self._ended[subscription]
                 self._forgotten[subscription] = None
-                if len(self._forgotten) > FORGOTTEN_MAX:
+                if len(self._forgotten) > self._limits.tombstones:
                     del self._forgotten[next(iter(self._forgotten))]
                 self._log.purge(subscription)
                 for peer_log in (*self._peers.values(), *self._remembered.values()):
@@ -232,15 +230,15 @@ class Subscriptions:
             if self._overlay.sessions.up[peer].identity.is_leaf:
                 entries = [entry for entry in entries if entry.body.client == peer]
             slowly = peer_log.awaited = peer in self._overlay.held
-            for first in range(0, len(entries), PIECE):
-                piece = entries[first : first + PIECE]
-                lines = tuple(self._line(entry, peer, peer_log) for entry in piece)
-                last = slowly and first + PIECE >= len(entries)
-                self._out.append(Send(peer, Log(lines, last), low=slowly))
+            lines = [self._line(entry, peer, peer_log) for entry in entries]
+            sent = 0
+            for piece in pieces(lines, self._limits.piece):
+                sent += len(piece)
+                self._out.append(Send(peer, Log(piece, last=slowly and sent == len(lines)), low=slowly))
 
     def _is_long(self, peer: NodeId, entries: Sequence[Entry]) -> bool:
         """Whether so much of the log may take a while, so that others should go round the peer meanwhile."""
-        return len(entries) > PIECE and peer in self._overlay.topology
+        return len(entries) > self._limits.piece and peer in self._overlay.topology
 
     def on_log_received(self, peer: NodeId) -> None:
         """The peer has what was sent at low priority; what has come since is seldom much."""
@@ -313,7 +311,7 @@ class Subscriptions:
                 self._confirm(entry, sides[direction], outgoing)
         self._touched.clear()
         for peer, confirmations in outgoing.items():
-            for piece in pieces(confirmations, PIECE):
+            for piece in pieces(confirmations, self._limits.piece):
                 self._out.append(Send(peer, Confirmed(piece)))
 
     def _sides(self, direction: NodeId | None) -> Sides:
