@@ -22,6 +22,7 @@ from gapless.core.effects import (
     LeaveRefused,
     Live,
     Persist,
+    PublisherFenced,
     Receipt,
     Record,
     Reset,
@@ -90,11 +91,16 @@ class SimulatedHost:
         assert self.node is not None, f"{self.name} is down"
         return self.node.identity
 
+    @property
+    def now(self) -> Micros:
+        """What the clock of this machine says."""
+        return self.world.now + self.world.clock_offset.get(self.name, 0)
+
     def start(self) -> None:
         """Make the node from its store and let it begin."""
         assert self.node is None, f"{self.name} runs already"
         self.node = self.make(list(self.store))
-        self._perform(self.node.start(self.world.now))
+        self._perform(self.node.start(self.now))
         self._schedule_wake()
 
     def crash(self, *, silently: bool = False) -> None:
@@ -154,8 +160,10 @@ class SimulatedHost:
         self.busy_until = world.now + BUSY * max(len(batch), 1)
         if self.is_client:
             batch = _joined(batch)
-            world.requested(self.name, batch)
-        self._perform(self.node.step(batch, world.now))
+        effects = self.node.step(batch, self.now)
+        if self.is_client:
+            world.requested(self.name, batch, effects)
+        self._perform(effects)
         if self.node is not None:
             if self.stepped is not None:
                 self.stepped(self.node)
@@ -166,7 +174,10 @@ class SimulatedHost:
     def _schedule_wake(self) -> None:
         assert self.node is not None
         moment = self.node.wake_at()
-        if moment is not None and (self.wake_at is None or moment < self.wake_at):
+        if moment is None:
+            return
+        moment -= self.world.clock_offset.get(self.name, 0)
+        if self.wake_at is None or moment < self.wake_at:
             self.wake_at = max(moment, self.world.now)
             self.world.at(self.wake_at, self._wake, self.wake_at)
 
@@ -200,7 +211,7 @@ class SimulatedHost:
             case Deliver():
                 world.delivered(self, effect)
             case Receipt():
-                world.confirmed(effect)
+                world.confirmed(self.name, effect)
             case Live() | Reset():
                 world.promised(effect)
             case Connect(peer=peer, via=via):
@@ -209,6 +220,8 @@ class SimulatedHost:
                 connection = self.sessions.pop(peer, None)
                 if connection is not None:
                     world.network.close(self.name, peer, connection)
+            case PublisherFenced(publisher=publisher):
+                world.fenced[self.name, publisher] = None
             case Answered() | TopicDeleted():
                 world.told(self.name, effect)
             case LeaveRefused(reason=reason):
