@@ -21,6 +21,7 @@ from gapless.core.effects import (
     Effect,
     LeaveRefused,
     Live,
+    NameTaken,
     Persist,
     Receipt,
     Record,
@@ -57,6 +58,7 @@ class SimulatedHost:
 
     world: World
     name: NodeId
+    """The name of the machine: that of its node, unless the node is a twin of another one."""
     make: Callable[[list[Record]], Broker | Leaf]
     is_client: bool = False
     store: list[Record] = field(default_factory=list)
@@ -89,6 +91,10 @@ class SimulatedHost:
         """What the node says of itself."""
         assert self.node is not None, f"{self.name} is down"
         return self.node.identity
+
+    def knows(self, broker: NodeId) -> bool:
+        """Whether the node knows where that broker is."""
+        return self.node is not None and broker in self.node.overlay.topology
 
     def start(self) -> None:
         """Make the node from its store and let it begin."""
@@ -215,6 +221,8 @@ class SimulatedHost:
                 world.refused.append((self.name, reason))
             case Stopped():
                 world.has_left(self.name)
+            case NameTaken(reason=reason):
+                world.name_taken(self.name, reason)
             case Send() | Persist():
                 pass  # done already
             case TopicsChanged():

@@ -21,6 +21,7 @@ from gapless.core.effects import (
     LinkAdded,
     LinkFate,
     LinkRemoved,
+    NetworkBound,
     PublisherTaken,
     Record,
     TopicDeclared,
@@ -37,7 +38,7 @@ EVENTS_AT_A_TIME = 1000
 
 _encode = msgspec.msgpack.Encoder().encode
 _kept = msgspec.msgpack.Decoder(
-    IncarnationStarted | LinkAdded | LinkFate | Founded | PublisherTaken | TopicDeclared
+    IncarnationStarted | LinkAdded | LinkFate | Founded | NetworkBound | PublisherTaken | TopicDeclared
 )
 _event = msgspec.msgpack.Decoder(Event)
 _source = msgspec.json.Decoder(tuple[str, str])
@@ -67,6 +68,8 @@ def _changes(record: Record) -> Iterator[Change]:
             yield Put(_key("fate", last.node, last.join_point), _encode(record))
         case Founded():
             yield Put(_key("founded"), _encode(record))
+        case NetworkBound():
+            yield Put(_key("network"), _encode(record))
         case PublisherTaken(publisher=publisher):
             yield Put(_key("publisher", publisher), _encode(record))
         case TopicDeclared(declaration=declaration):
