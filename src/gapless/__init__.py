@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     from gapless.client.client import Client, connect
     from gapless.client.errors import (
         GaplessError,
+        NameInUseError,
+        NameTakenError,
         NotConnectedError,
         PublishError,
         SubscribeError,
         TopicError,
+        WrongNetworkError,
     )
     from gapless.client.events import Event, Reset
     from gapless.client.network import Network
@@ -42,6 +45,8 @@ _WHERE = {
     "Client": "gapless.client.client",
     "Event": "gapless.client.events",
     "GaplessError": "gapless.client.errors",
+    "NameInUseError": "gapless.client.errors",
+    "NameTakenError": "gapless.client.errors",
     "Network": "gapless.client.network",
     "NotConnectedError": "gapless.client.errors",
     "PublishError": "gapless.client.errors",
@@ -52,6 +57,7 @@ _WHERE = {
     "Subscription": "gapless.client.subscription",
     "Topic": "gapless.core.model",
     "TopicError": "gapless.client.errors",
+    "WrongNetworkError": "gapless.client.errors",
     "connect": "gapless.client.client",
 }
 """The live network is loaded when it is first used: selectors and Spark's workers do not need it."""
@@ -72,6 +78,8 @@ __all__ = [
     "Event",
     "GaplessError",
     "MatchIndex",
+    "NameInUseError",
+    "NameTakenError",
     "Network",
     "NotConnectedError",
     "PublishError",
@@ -84,5 +92,6 @@ __all__ = [
     "Subscription",
     "Topic",
     "TopicError",
+    "WrongNetworkError",
     "connect",
 ]

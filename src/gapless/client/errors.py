@@ -11,6 +11,19 @@ class NotConnectedError(GaplessError):
     """No broker could be reached, or the client is closed."""
 
 
+class NameInUseError(NotConnectedError):
+    """Another client of this name is connected. Choose another name, or take it over
+    (``connect(…, take_over=True)``)."""
+
+
+class NameTakenError(NotConnectedError):
+    """Another client has taken this client's name: this one has ended."""
+
+
+class WrongNetworkError(GaplessError):
+    """What a publisher's name has stored belongs to another network. Nothing of it was published."""
+
+
 class TopicError(GaplessError):
     """The topic is not there, is there already, or cannot be had as asked."""
 

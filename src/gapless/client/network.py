@@ -109,9 +109,12 @@ class Network:
             raise RuntimeError("the network was not started; use it in `with`")
         return self._addresses[broker]
 
-    async def connect(self, broker: int = 0, *, name: str | None = None, data: str | None = None) -> Client:
+    async def connect(
+        self, broker: int = 0, *, name: str | None = None, data: str | None = None, take_over: bool = False
+    ) -> Client:
         """A client whose home is that broker; it is closed with the network at the latest."""
-        client = await connect(f"gapless://{self.address(broker)}", name=name, data=data)
+        url = f"gapless://{self.address(broker)}"
+        client = await connect(url, name=name, data=data, take_over=take_over)
         self._clients.append(client)
         return client
 
