@@ -5,10 +5,15 @@ Like ``test_stories``: the protocol tells each story right, and the mutants that
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from typing import Any
+
 import pytest
 
 from gapless.core.effects import LinkAdded, NetworkBound
 from gapless.core.model import MILLISECOND, SECOND, NodeId, link
+from gapless.simulation.faults import Faults, Window
+from gapless.simulation.run import Options, simulate
 from gapless.simulation.world import World
 from simulation.mutants import MUTANTS, broken
 from simulation.test_stories import Scene, Story, _name
@@ -190,3 +195,79 @@ def test_without_its_rule_names_or_networks_mix(story: Story, mutant: str) -> No
     assert mutant in MUTANTS
     with broken(mutant):
         assert story()
+
+
+# -- random runs ---------------------------------------------------------------------------------------------
+
+TWINS = 4
+"""How many second brokers come in a random run."""
+
+
+class Twins(Faults):
+    """Starts second brokers of names in use, which end after some seconds as live ones do.
+
+    Their first ones do not crash meanwhile, and nothing is cut: then nobody has a reason to let them in.
+    """
+
+    entered: list[NodeId]
+    started = 0
+
+    def __init__(self, world: World, *, window: Window, **others: Any) -> None:
+        super().__init__(world, window=window, **others)
+        self._luck = world.random("twins")
+        self._second: dict[NodeId, NodeId] = {}  # by the first one's name
+        for _ in range(TWINS):
+            world.at(self._luck.randrange(window.opens, window.closes), self._start_second)
+
+    def _has_room(self, *besides: NodeId) -> bool:
+        return not any(each in self._second for each in besides) and super()._has_room(*besides)
+
+    def _start_second(self, _: None) -> None:
+        world = self._world
+        running = [name for name in world.brokers() if world.hosts[name].is_up and name not in self._second]
+        free = [
+            name for name in running if not world.hosts[name].crash_next and f"{name}'" not in world.hosts
+        ]
+        if free:
+            first = self._luck.choice(free)
+            near = [each for each in world.broker(first).overlay.topology.nodes() if each != first]
+            copied = self._luck.random() < 0.5
+            join = () if copied else (self._luck.choice(near),)
+            self._second[first] = world.add_twin(first, join=join, copied=copied).name
+            Twins.started += 1
+            world.at(world.now + 4 * SECOND, self._end_second, first)
+
+    def _end_second(self, first: NodeId) -> None:
+        machine = self._second.pop(first)
+        Twins.entered += sessions(self._world, machine)
+        self._world.departed[machine] = None
+        self._world.hosts[machine].crash()
+
+
+def random_runs(seeds: range) -> list[str]:
+    """What went wrong in some runs with twins."""
+    Twins.entered, Twins.started = [], 0
+    found = []
+    for seed in seeds:
+        options = Options(
+            brokers=4 + seed % 6,
+            delta=1 + seed % 2,
+            publishers=3,
+            subscribers=4,
+            events=60,
+            crashes=4,
+            cuts=0,
+        )
+        found += [f"seed {seed}: {each}" for each in simulate(options, seed)[0].violations[:1]]
+    assert Twins.started >= len(seeds), "there were some"
+    return found + [f"{peer} has a session with a second broker" for peer in Twins.entered]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", [None, "any-life-replaces-a-session", "nobody-is-asked-first"])
+def test_second_brokers_do_no_harm_in_random_runs(
+    monkeypatch: pytest.MonkeyPatch, mutant: str | None
+) -> None:
+    monkeypatch.setattr("gapless.simulation.run.Faults", Twins)
+    with broken(mutant) if mutant else nullcontext():
+        assert bool(random_runs(range(20))) == (mutant is not None)

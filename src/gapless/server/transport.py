@@ -197,7 +197,7 @@ class Transport:
             self._refuse(connection, f"this network has delta = {self.delta}, not {hello.delta}")
         elif peer == self.identity.node:
             self._refuse(connection, f"this node is called {peer} itself; names must be unique")
-        elif not 0 < len(peer) <= NAME_MAX or len(hello.identity.home or "-") > NAME_MAX:
+        elif not _are_fit(hello.identity):
             self._refuse(connection, f"a name has 1 to {NAME_MAX} characters")
         elif (refusal := names.refusal(self.identity, hello.identity, self._holder(peer))) is not None:
             self._refuse(connection, self._why(refusal, hello.identity), refusal)
@@ -476,3 +476,9 @@ class Transport:
             connection.abort(reason)
         if self._server is not None:
             await self._server.wait_closed()
+
+
+def _are_fit(identity: Identity) -> bool:
+    """Whether the names in an identity are as long as names may be."""
+    others = (identity.home or "", identity.network)
+    return 0 < len(identity.node) <= NAME_MAX and all(len(each) <= NAME_MAX for each in others)
