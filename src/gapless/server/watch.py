@@ -79,7 +79,10 @@ class BrokerObserver(Observer):
         found = [reason for refusal, reason in self._refusals.values() if refusal is Refusal.NAME]
         if not any(not each.is_client for each in self._sessions.values()):
             found += [reason for refusal, reason in self._refusals.values() if refusal is Refusal.NETWORK]
-        return found[0] if found else self.reading.overlay.joining.is_member_elsewhere
+        overlay = self.reading.overlay
+        if not overlay.is_joined:
+            found.append(overlay.joining.is_member_elsewhere)
+        return found[0] if found else ""
 
     def refused(self, who: str, reason: str) -> None:
         """Somebody was sent away."""
