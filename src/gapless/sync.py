@@ -361,8 +361,8 @@ class Network(_Managed):
         self, broker: int = 0, *, name: str | None = None, data: str | None = None, take_over: bool = False
     ) -> Client:
         """A blocking client whose home is that broker."""
-        url = f"gapless://{self._network.address(broker)}"
-        client = connect(url, name=name, data=data, take_over=take_over)
+        url, place = f"gapless://{self._network.address(broker)}", data or self._network.publishers
+        client = connect(url, name=name, data=place, take_over=take_over)
         client.open()
         self._clients.append(client)
         return client
