@@ -19,7 +19,7 @@ from gapless.simulation import run
 from gapless.simulation.run import Options, Outcome
 from gapless.simulation.world import World
 from simulation.mutants import MUTANTS, broken
-from simulation.test_stories import ALONE, STORIES
+from simulation.test_stories import ALONE, RANDOM, STORIES
 from simulation.test_twins import STORIES as TWINS
 from support import in_custody
 
@@ -94,5 +94,5 @@ def test_a_broken_protocol_is_caught(name: str) -> None:
 
 def test_every_mutant_is_caught_somewhere() -> None:
     told = {mutant for stories in (STORIES, TWINS) for mutants in stories.values() for mutant in mutants}
-    assert set(MUTANTS) == told | set(PINNED) | set(ALONE)
+    assert set(MUTANTS) == told | set(PINNED) | set(ALONE) | set(RANDOM)
     assert len(MUTANTS) >= 12

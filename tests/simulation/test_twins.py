@@ -16,7 +16,8 @@ from gapless.simulation.faults import Faults, Window
 from gapless.simulation.run import Options, simulate
 from gapless.simulation.world import World
 from simulation.mutants import MUTANTS, broken
-from simulation.test_stories import Scene, Story, _name
+from simulation.scene import Scene
+from simulation.test_stories import Story, _name
 from support import chain
 
 

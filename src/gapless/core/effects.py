@@ -93,6 +93,21 @@ class TopicDeclared(msgspec.Struct, frozen=True, tag=True):
     declaration: Declaration
 
 
+class SubscriptionGivenUp(msgspec.Struct, frozen=True, tag=True):
+    """Record of a broker: it has ended the subscription of a client that could not be reached, and answers no
+    longer for what waits for it. Others may still take the subscription to be there."""
+
+    subscription: SubscriptionId
+    client: NodeId
+    topic: str
+
+
+class SubscriptionPurged(msgspec.Struct, frozen=True, tag=True):
+    """Record of a broker: everybody knows that the subscription has ended."""
+
+    subscription: SubscriptionId
+
+
 Record: TypeAlias = (
     IncarnationStarted
     | LinkAdded
@@ -104,6 +119,8 @@ Record: TypeAlias = (
     | EventsConfirmed
     | PublisherTaken
     | TopicDeclared
+    | SubscriptionGivenUp
+    | SubscriptionPurged
 )
 """All that survives a crash of a node."""
 

@@ -8,10 +8,17 @@ is the recovery notifier of 000 (P0-86) and carries the start of the recovered p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gapless.core.effects import Effect, Send
+from gapless.core.effects import (
+    Effect,
+    Persist,
+    Record,
+    Send,
+    SubscriptionGivenUp,
+    SubscriptionPurged,
+)
 from gapless.core.limits import Limits
 from gapless.core.messages.publisher import (
     Body,
@@ -20,12 +27,12 @@ from gapless.core.messages.publisher import (
     Log,
     LogEntry,
     LogReceived,
-    Synced,
 )
-from gapless.core.model import NodeId, Partition, SubscriptionId
+from gapless.core.model import Micros, NodeId, Partition, SubscriptionId
 from gapless.core.orders.base import is_selector, pieces
 from gapless.core.orders.publisher.forwarding import Forwarding
-from gapless.core.orders.publisher.log import Entry, PeerLog, SubscriptionLog
+from gapless.core.orders.publisher.log import NOTHING_MISSED, Entry, PeerLog, SubscriptionLog
+from gapless.core.orders.publisher.settling import Settling
 from gapless.core.overlay.overlay import Overlay
 
 
@@ -54,16 +61,23 @@ class Subscriptions:
         forwarding: Forwarding,
         out: list[Effect],
         *,
+        settling: Settling,
         limits: Limits,
     ) -> None:
+        self._settling = settling
         self._limits = limits
         self._overlay = overlay
         self._log = log
         self._peers = peers
         self._forwarding = forwarding
         self._out = out
+        self._claimed: dict[NodeId, list[LogEntry]] = {}
+        """By client its subscriptions that the network should know and this broker does not."""
         self._touched: dict[SubscriptionId, None] = {}
         self._ended: dict[SubscriptionId, None] = {}
+        self._given_up: dict[SubscriptionId, None] = {}
+        """Those of them that this broker has ended itself: a crash must not bring them back, for what waited
+        for them is acknowledged."""
         self._remembered: dict[NodeId, PeerLog] = {}
         self._forgotten: dict[SubscriptionId, None] = {}
         """The last subscriptions that everybody knew to have ended: whoever still speaks of one is told."""
@@ -73,6 +87,21 @@ class Subscriptions:
         """Whether a subscription came from a broker whose client may have to be looked after here."""
 
     # -- the log -----------------------------------------------------------------------------------------
+
+    def recover(self, records: Iterable[Record]) -> None:
+        """What an earlier life has given up stays so, until everybody knows."""
+        for record in records:
+            if isinstance(record, SubscriptionGivenUp):
+                self._given_up[record.subscription] = None
+                body = Body(record.client, record.topic, "", ())
+                self._log.append(record.subscription, body, NOTHING_MISSED)
+                self._log.end(record.subscription)
+                self._ended[record.subscription] = None
+            elif (
+                isinstance(record, SubscriptionPurged) and self._given_up.pop(record.subscription, 0) is None
+            ):
+                self._log.purge(record.subscription)
+                del self._ended[record.subscription]
 
     def session_up(self, peer: NodeId) -> None:
         """A new session carries the whole log, but no body that the peer is known to have."""
@@ -91,33 +120,59 @@ class Subscriptions:
     def session_down(self, peer: NodeId) -> None:
         """What this life of a neighbour has told stays true after the session (P0-80)."""
         peer_log = self._peers.pop(peer)
+        self._claimed.pop(peer, None)
+        self._settling.forget(("log", peer))
         if peer in self._overlay.topology:
             self._remembered[peer] = peer_log
 
-    def on_log(self, peer: NodeId, entries: Sequence[LogEntry], *, last: bool = False) -> None:
-        """Accept on arrival, whoever sent it."""
-        peer_log = self._peers[peer]
+    def on_log(self, peer: NodeId, entries: Sequence[LogEntry], now: Micros, *, last: bool = False) -> None:
+        """Accept on arrival, whoever sent it, but for what a client claims to be known."""
         if last:
             self._out.append(Send(peer, LogReceived()))
+        is_leaf = self._overlay.sessions.up[peer].identity.is_leaf
         for each in entries:
-            mine = self._log.get(each.subscription)
-            if not self._may_say(peer, each, mine):
-                continue
-            if mine is None:
-                if each.subscription in self._forgotten:
-                    self._answer_forgotten(peer, each)
-                    continue
-                if each.body is None or not is_selector(each.body.selector):
-                    continue
-                mine = self._accept(peer, each.subscription, each.body)
-            elif each.body is not None and self._log.learn_path(each.subscription, each.body):
-                self._path_learned(mine, peer)
-            if each.ended:
-                peer_log.ended[each.subscription] = None
-                if not mine.ended:
-                    self._end(each.subscription)
-            peer_log.told(each.subscription, each.index)
-            self._touched[each.subscription] = None
+            if is_leaf and not (each.news or each.ended or self._knows(each.subscription)):
+                self._claimed.setdefault(peer, []).append(each)
+                self._settling.want(("log", peer))
+            else:
+                self._on_line(peer, each, now)
+
+    def _knows(self, subscription: SubscriptionId) -> bool:
+        return subscription in self._forgotten or self._log.get(subscription) is not None
+
+    def accept_claims(self, now: Micros) -> None:
+        """A client that has moved here says what the network should know. Once all sides have told what they
+        know, what is still unknown was lost with those who knew it, and the client is told so."""
+        for peer in list(self._claimed):
+            if self._settling.is_settled(("log", peer), beyond_barriers=False):
+                self._settling.forget(("log", peer))
+                for line in self._claimed.pop(peer):
+                    if not self._knows(line.subscription):
+                        self._peers[peer].news[line.subscription] = None
+                    self._on_line(peer, line, now)
+
+    def _on_line(self, peer: NodeId, line: LogEntry, now: Micros) -> None:
+        mine, peer_log = self._log.get(line.subscription), self._peers[peer]
+        if not self._may_say(peer, line, mine):
+            return
+        if mine is None:
+            if line.ended:
+                claimed = self._claimed.get(peer, ())
+                self._claimed[peer] = [each for each in claimed if each.subscription != line.subscription]
+            if line.subscription in self._forgotten:
+                self._answer_forgotten(peer, line)
+                return
+            if line.body is None or not is_selector(line.body.selector):
+                return
+            mine = self._accept(line.subscription, line.body)
+        elif line.body is not None and self._log.learn_path(line.subscription, line.body):
+            self._path_learned(mine, peer)
+        if line.ended:
+            peer_log.ended[line.subscription] = None
+            if not mine.ended:
+                self._end(line.subscription, now)
+        peer_log.told(line.subscription, line.index)
+        self._touched[line.subscription] = None
 
     def _answer_forgotten(self, peer: NodeId, entry: LogEntry) -> None:
         """Who speaks of a subscription that has ended is told so: a broker, which waits until all know it,
@@ -143,9 +198,7 @@ class Subscriptions:
             if peer != teller and peer in self._overlay.topology:
                 self._out.append(Send(peer, Log((self._line(entry, peer, peer_log, with_body=True),))))
 
-    def _accept(self, peer: NodeId, subscription: SubscriptionId, body: Body) -> Entry:
-        if self._overlay.sessions.up[peer].identity.is_leaf and self.is_settled():
-            self._peers[peer].news[subscription] = None
+    def _accept(self, subscription: SubscriptionId, body: Body) -> Entry:
         if body.client not in self._peers and body.path[:1] == (body.client,):
             self.has_absent |= len(body.path) == 1 or body.path[-1] in self._overlay.frontier.down
         self._has_news = True
@@ -153,19 +206,22 @@ class Subscriptions:
             peer_log.untold[subscription] = None
         return self._log.append(subscription, body, self._forwarding.missed(body.topic))
 
-    def _end(self, subscription: SubscriptionId) -> None:
+    def _end(self, subscription: SubscriptionId, now: Micros) -> None:
         target = self._log[subscription].target
         self._log.end(subscription)
         if not self._log.is_wanted(target):
-            self._forwarding.give_up(target)
+            self._forwarding.give_up(target, now)
         self._ended[subscription] = None
         self._has_news = True
 
-    def give_up(self, target: NodeId) -> None:
+    def give_up(self, target: NodeId, now: Micros) -> None:
         """End the subscriptions of a client, or of all that lie behind a node, that cannot be reached."""
         for entry in self._log.after(0):
             if entry.target == target and not entry.ended:
-                self._end(entry.subscription)
+                subscription, body = entry.subscription, entry.body
+                self._given_up[subscription] = None
+                self._out.append(Persist(SubscriptionGivenUp(subscription, body.client, body.topic)))
+                self._end(subscription, now)
 
     def own_clients(self) -> list[NodeId]:
         """This broker's own clients that have subscriptions."""
@@ -210,6 +266,8 @@ class Subscriptions:
         for subscription in list(self._ended):
             if all(subscription in peer_log.ended for peer_log in brokers):
                 del self._ended[subscription]
+                if self._given_up.pop(subscription, 0) is None:
+                    self._out.append(Persist(SubscriptionPurged(subscription)))
                 self._forgotten[subscription] = None
                 if len(self._forgotten) > self._limits.tombstones:
                     del self._forgotten[next(iter(self._forgotten))]
@@ -223,11 +281,14 @@ class Subscriptions:
             return
         self._has_news = False
         for peer, peer_log in self._peers.items():
-            entries = self._log.after(peer_log.streamed) if not peer_log.awaited else []
+            is_leaf = self._overlay.sessions.up[peer].identity.is_leaf
+            if peer_log.awaited or not (is_leaf or peer in self._overlay.topology):
+                continue  # who has left the network needs to know nothing
+            entries = self._log.after(peer_log.streamed)
             if not entries:
                 continue
             peer_log.streamed = self._log.length
-            if self._overlay.sessions.up[peer].identity.is_leaf:
+            if is_leaf:
                 entries = [entry for entry in entries if entry.body.client == peer]
             slowly = peer_log.awaited = peer in self._overlay.held
             lines = [self._line(entry, peer, peer_log) for entry in entries]
@@ -241,14 +302,14 @@ class Subscriptions:
         return len(entries) > self._limits.piece and peer in self._overlay.topology
 
     def on_log_received(self, peer: NodeId) -> None:
-        """The peer has what was sent at low priority; what has come since is seldom much."""
+        """The peer has what was sent at low priority. What has come since goes at normal priority, so however
+        fast the log grows, the peer is not held for ever."""
         peer_log = self._peers[peer]
         if peer_log.awaited:
             peer_log.awaited = False
             self._has_news = True
-            if not self._is_long(peer, self._log.after(peer_log.streamed)):
-                self._overlay.release(peer)
-                self.sides_changed()
+            self._overlay.release(peer)
+            self.sides_changed()
 
     def _line(self, entry: Entry, peer: NodeId, peer_log: PeerLog, *, with_body: bool = False) -> LogEntry:
         body = None
@@ -257,29 +318,6 @@ class Subscriptions:
             body = Body(entry.body.client, entry.body.topic, entry.body.selector, path)
         news = entry.subscription in peer_log.news
         return LogEntry(entry.index, entry.subscription, body, entry.ended, news)
-
-    # -- recovery ----------------------------------------------------------------------------------------
-
-    def is_settled(self, besides: NodeId | None = None) -> bool:
-        """Whether all sides (but one) have told all they know, so that this log lacks nothing of theirs."""
-        frontier, direction = self._overlay.frontier, self._overlay.direction
-        return (
-            self._overlay.has_place
-            and all(self._peers[peer].synced for peer in frontier.active if direction(peer) != besides)
-            and all(direction(node) == besides for node in (*frontier.untried, *frontier.barriers))
-        )
-
-    def tell_synced(self) -> None:
-        """Tell each broker, once a session, when this log has everything of the other sides.
-
-        On every session, since one that is not active here may be so at its other end (P0-15).
-        """
-        for peer, peer_log in self._peers.items():
-            if peer_log.sync_sent or peer not in self._overlay.topology or peer in self._overlay.held:
-                continue
-            if self.is_settled(besides=self._overlay.direction(peer)):
-                peer_log.sync_sent = True
-                self._out.append(Send(peer, Synced()))
 
     # -- confirmations -------------------------------------------------------------------------------------
 
@@ -295,6 +333,7 @@ class Subscriptions:
         topology = self._overlay.topology
         self._remembered = {peer: each for peer, each in self._remembered.items() if peer in topology}
         self._touched = dict.fromkeys(self._log.subscriptions())
+        self._has_news = True
 
     def confirm(self) -> None:
         """Confirm what can be, of all that was touched during the batch."""
@@ -344,8 +383,8 @@ class Subscriptions:
                 return
             pending |= dict.fromkeys(answer.pending)
             present |= dict.fromkeys(answer.present)
-            for publisher, sequence in answer.cut.items():
-                cut[publisher] = max(sequence, cut.get(publisher, 0))
+            for publisher, taken in answer.cut.items():
+                cut[publisher] = max(taken, cut.get(publisher, taken))
         confirmation = Confirmation(entry.subscription, tuple(pending), cut, tuple(present))
         client = [entry.body.client] if entry.body.client in self._peers else []
         for peer in (*sides.towards, *client):
