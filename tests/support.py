@@ -251,6 +251,7 @@ class RecordingHost:
 
     name: NodeId
     incarnation: int = 1
+    network: str = ""
     is_up: bool = True
     connections: dict[NodeId, Connection] = field(default_factory=dict)
     dials: dict[NodeId, Dial] = field(default_factory=dict)
@@ -260,7 +261,11 @@ class RecordingHost:
     @property
     def identity(self) -> Identity:
         """What the node says of itself."""
-        return Identity(self.name, self.incarnation)
+        return Identity(self.name, self.incarnation, network=self.network)
+
+    def knows(self, broker: NodeId) -> bool:
+        """Whether the node knows where that broker is."""
+        return False
 
     def receive(self, each: Input, connection: Connection | None = None) -> None:
         """Write it down."""

@@ -27,10 +27,14 @@ if TYPE_CHECKING:
     from gapless.client.client import Client, connect
     from gapless.client.errors import (
         GaplessError,
+        NameInUseError,
+        NameTakenError,
         NotConnectedError,
+        PublisherFenced,
         PublishError,
         SubscribeError,
         TopicError,
+        WrongNetworkError,
     )
     from gapless.client.events import Event, Reset
     from gapless.client.network import Network
@@ -42,9 +46,12 @@ _WHERE = {
     "Client": "gapless.client.client",
     "Event": "gapless.client.events",
     "GaplessError": "gapless.client.errors",
+    "NameInUseError": "gapless.client.errors",
+    "NameTakenError": "gapless.client.errors",
     "Network": "gapless.client.network",
     "NotConnectedError": "gapless.client.errors",
     "PublishError": "gapless.client.errors",
+    "PublisherFenced": "gapless.client.errors",
     "Publisher": "gapless.client.publisher",
     "Receipt": "gapless.client.publisher",
     "Reset": "gapless.client.events",
@@ -52,6 +59,7 @@ _WHERE = {
     "Subscription": "gapless.client.subscription",
     "Topic": "gapless.core.model",
     "TopicError": "gapless.client.errors",
+    "WrongNetworkError": "gapless.client.errors",
     "connect": "gapless.client.client",
 }
 """The live network is loaded when it is first used: selectors and Spark's workers do not need it."""
@@ -72,10 +80,13 @@ __all__ = [
     "Event",
     "GaplessError",
     "MatchIndex",
+    "NameInUseError",
+    "NameTakenError",
     "Network",
     "NotConnectedError",
     "PublishError",
     "Publisher",
+    "PublisherFenced",
     "Receipt",
     "Reset",
     "Selector",
@@ -84,5 +95,6 @@ __all__ = [
     "Subscription",
     "Topic",
     "TopicError",
+    "WrongNetworkError",
     "connect",
 ]

@@ -156,6 +156,12 @@ class Client(_Managed):
         """The name under which the network knows it."""
         return self._opened()[0].name
 
+    @property
+    def network(self) -> str:
+        """The id of the network; empty where no broker knows it."""
+        client, loop = self._opened()
+        return loop.call(lambda: client.network)
+
     def create_topic(self, name: str, **declaration: Any) -> Topic:
         """Declare a topic to the whole network."""
         client, loop = self._opened()
@@ -351,9 +357,12 @@ class Network(_Managed):
         """Where a broker listens, also while it is down."""
         return self._network.address(broker)
 
-    def connect(self, broker: int = 0, *, name: str | None = None, data: str | None = None) -> Client:
+    def connect(
+        self, broker: int = 0, *, name: str | None = None, data: str | None = None, take_over: bool = False
+    ) -> Client:
         """A blocking client whose home is that broker."""
-        client = connect(f"gapless://{self._network.address(broker)}", name=name, data=data)
+        url, place = f"gapless://{self._network.address(broker)}", data or self._network.publishers
+        client = connect(url, name=name, data=place, take_over=take_over)
         client.open()
         self._clients.append(client)
         return client

@@ -126,3 +126,11 @@ def test_sizes(count: int, text: str) -> None:
 )
 def test_durations(seconds: float, text: str) -> None:
     assert _duration(seconds) == text
+
+
+def test_the_network_is_named_by_the_beginning_of_its_id() -> None:
+    one = report("b0", network="0123456789abcdef")
+    assert "brokers of network 01234567…" in shown(Survey({"b0": one}))
+    assert "network" not in shown(Survey({"b0": report("b0")})), "version 0.1.0 does not say"
+    both = shown(Survey({"b0": one, "b1": report("b1", network="fedcba9876543210")}))
+    assert "brokers of network 01234567…, fedcba98…" in both

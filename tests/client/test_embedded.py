@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -128,3 +129,25 @@ async def collect_items(subscription: gapless.Subscription, count: int) -> list[
         items = [await anext(subscription) for _ in range(count)]
     assert all(isinstance(each, gapless.Event) for each in items), items
     return items  # type: ignore[return-value]
+
+
+def test_named_publishers_of_one_network_do_not_meet_those_of_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("GAPLESS_PUBLISHERS", raising=False)
+
+    async def main() -> None:
+        for _ in range(2):
+            async with gapless.Network(brokers=1) as network:
+                for expected in (1, 2):
+                    client = await network.connect()
+                    if expected == 1:
+                        await client.create_topic("t")
+                    async with client.publisher("t", name="desk") as publisher:
+                        receipt = await publisher.publish({})
+                    assert receipt.sequence == expected, "the name goes on within a network"
+                    await client.close()
+
+    asyncio.run(main())
+    assert list(tmp_path.iterdir()) == [], "nothing is left with the user"

@@ -313,7 +313,7 @@ def test_what_is_published_together_goes_to_the_node_together_and_in_order(
 
     async def main() -> None:
         async with (
-            gapless.connect(network.address(0)) as client,
+            gapless.connect(network.address(0), data="memory:") as client,
             client.publisher(name, name="a") as a,
             client.publisher(name, name="b") as b,
         ):

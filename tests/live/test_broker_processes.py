@@ -87,6 +87,7 @@ def test_an_orderly_end(tmp_path: Path) -> None:
             text = answer.read().decode()
         assert 'gapless_sessions{kind="broker"} 0.0' in text
         assert "gapless_joined 1.0" in text
+        assert 'gapless_broker_info{broker="b0",network="' in text
         _watch(broker.address)
         assert broker.stop() == 0
         assert "stopped" in broker.log()

@@ -174,6 +174,7 @@ def test_versions_that_the_broker_does_not_speak(broker: BrokerProcess) -> None:
         (Hello(VERSIONS, Identity("x", 1, "b0"), 1, "b9"), "this is b0, not b9"),
         (Hello(VERSIONS, Identity("", 1, "b0"), 1, "b0"), "a name has 1 to 200 characters"),
         (Hello(VERSIONS, Identity("x" * 5000, 1, "b0"), 1, "b0"), "a name has 1 to 200 characters"),
+        (Hello(VERSIONS, Identity("x", 1, "b0", "n" * 5000), 1, "b0"), "a name has 1 to 200 characters"),
     ],
 )
 def test_a_wrong_hello_is_told_why(broker: BrokerProcess, hello: Hello, reason: str) -> None:

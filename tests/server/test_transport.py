@@ -12,11 +12,11 @@ import pytest
 
 from gapless.core.messages import Message, Ping, Status
 from gapless.core.messages.overlay import NodeState
-from gapless.core.model import Identity, NodeId
+from gapless.core.model import Identity, NodeId, Refusal
 from gapless.server.addresses import AddressBook, is_address, parse_address
 from gapless.server.connection import Connection
 from gapless.server.transport import Transport, TransportLimits
-from gapless.wire.control import Address, Addresses
+from gapless.wire.control import Address, Addresses, Hello, Welcome
 
 SECONDS = 10.0
 LIMITS = TransportLimits(dial_seconds=0.3, strangers=4)
@@ -27,16 +27,20 @@ class Recorder:
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
+        self.refusals: list[Refusal | None] = []
+        self.taken = False
         self.got: list[Message] = []
 
     def session_up(self, identity: Identity, connection: Connection, *, dialed: bool) -> None:
         self.told.append(("up", identity.node, identity.incarnation, dialed))
 
-    def session_down(self, peer: NodeId, reason: str) -> None:
+    def session_down(self, peer: NodeId, reason: str, *, taken: bool = False) -> None:
         self.told.append(("down", peer, reason))
+        self.taken = taken
 
-    def connect_failed(self, peer: NodeId, reason: str) -> None:
+    def connect_failed(self, peer: NodeId, reason: str, refusal: Refusal | None = None) -> None:
         self.told.append(("failed", peer, reason))
+        self.refusals.append(refusal)
 
     def refused(self, who: str, reason: str) -> None:
         self.told.append(("refused", reason))
@@ -64,11 +68,14 @@ async def node(
     incarnation: int = 1,
     home: NodeId | None = None,
     delta: int = 1,
+    network: str = "",
+    take_over: bool = False,
     knows: Sequence[Transport] = (),
     limits: TransportLimits = LIMITS,
 ) -> AsyncIterator[tuple[Transport, Recorder]]:
     sink, book = Recorder(), AddressBook()
-    transport = Transport(Identity(name, incarnation, home), delta, sink, book, limits)
+    identity = Identity(name, incarnation, home, network, take_over)
+    transport = Transport(identity, delta, sink, book, limits)
     for other in knows:
         book.learn(other.identity.node, other.identity.incarnation, other.address)
     if home is None:
@@ -124,20 +131,110 @@ def test_two_that_dial_each_other_have_one_session() -> None:
     run(main())
 
 
-def test_a_later_life_replaces_an_earlier_one_and_not_the_other_way_round() -> None:
+@pytest.mark.parametrize("incarnation", [1, 3])
+def test_another_life_is_refused_while_the_first_one_has_a_session(incarnation: int) -> None:
     async def main() -> None:
         async with node("a") as (a, at_a), node("b", incarnation=2, knows=[a]) as (b, _):
             b.dial("a")
             await until(lambda: "b" in a.sessions)
-            async with node("b", incarnation=1, knows=[a]) as (old, at_old):
-                old.dial("a")
-                await until(lambda: at_old.told)
-                assert at_old.told[0][:2] == ("failed", "a")
-                assert "another node of the name b" in at_old.told[0][2]
-            async with node("b", incarnation=3, knows=[a]) as (new, _):
-                new.dial("a")
-                await until(lambda: at_a.told[-1] == ("up", "b", 3, False))
-            assert at_a.kinds()[:4] == ["up", "refused", "down", "up"]
+            held = a.sessions["b"]
+            async with node("b", incarnation=incarnation, knows=[a]) as (twin, at_twin):
+                twin.dial("a")
+                await until(lambda: at_twin.told)
+                ((kind, peer, reason),) = at_twin.told
+                assert (kind, peer) == ("failed", "a")
+                assert f"a broker named b is running already, at {b.address}" in reason
+                assert at_twin.refusals == [Refusal.NAME]
+                assert a.sessions["b"] is held
+                assert a.book["b"] == b.address, "nobody is told to dial the second one"
+                assert at_a.kinds() == ["up", "refused"]
+                a.close_session("b", held, "suspected")
+                twin.dial("a")
+                await until(lambda: len(at_twin.told) == 2)
+                assert at_twin.refusals == [Refusal.NAME] * 2, "it is asked where it was, and answers"
+                await b.close("it stops")
+                twin.dial("a")
+                await until(lambda: at_a.told[-1] == ("up", "b", incarnation, False))
+
+    run(main())
+
+
+def test_the_same_life_replaces_its_own_session() -> None:
+    """One end has noticed a break, and the other has not yet."""
+
+    async def main() -> None:
+        async with node("a") as (a, at_a), node("b", knows=[a]) as (b, _):
+            b.dial("a")
+            await until(lambda: "b" in a.sessions and "a" in b.sessions)
+            del b.sessions["a"]
+            b.dial("a")
+            await until(lambda: at_a.kinds() == ["up", "down", "up"])
+
+    run(main())
+
+
+@pytest.mark.parametrize("later", [True, False])
+def test_a_client_takes_a_name_over_if_it_is_the_later_one(later: bool) -> None:
+    async def main() -> None:
+        async with (
+            node("a") as (a, at_a),
+            node("c", incarnation=5, home="a", knows=[a]) as (first, at_first),
+            node("c", incarnation=6 if later else 4, home="a", take_over=True, knows=[a]) as (
+                second,
+                at_second,
+            ),
+        ):
+            first.dial("a")
+            await until(lambda: "c" in a.sessions and "a" in first.sessions)
+            second.dial("a")
+            await until(lambda: at_second.told)
+            if later:
+                await until(lambda: "down" in at_first.kinds())
+                assert "has taken over the name c" in at_first.told[-1][2]
+                assert at_first.taken
+                assert at_a.kinds() == ["up", "down", "up"]
+            else:
+                assert at_second.refusals == [Refusal.NAME]
+                assert "clock behind" in at_second.told[0][2]
+                assert at_a.kinds() == ["up", "refused"]
+
+    run(main())
+
+
+def test_nodes_of_different_networks_have_no_session() -> None:
+    async def main() -> None:
+        async with node("a", network="1111222233334444") as (a, at_a):
+            async with node("b", network="5555666677778888", knows=[a]) as (b, at_b):
+                b.dial("a")
+                await until(lambda: at_b.told)
+                ((_, _, reason),) = at_b.told
+                assert "network 11112222…" in reason
+                assert "network 55556666…" in reason
+                assert "its data directory belongs to another network" in reason
+                assert at_b.refusals == [Refusal.NETWORK]
+                assert at_a.kinds() == ["refused"]
+                assert a.book.get("b") is None
+            async with node("c", knows=[a]) as (c, at_c):
+                c.dial("a")
+                await until(lambda: at_c.told)
+                assert at_c.kinds() == ["up"], "who does not know its network yet may learn it here"
+
+    run(main())
+
+
+def test_a_dialer_sees_that_a_broker_that_does_not_look_is_of_another_network() -> None:
+    async def main() -> None:
+        async with node("a") as (a, _), node("b", network="one", knows=[a]) as (b, at_b):
+
+            def accept_all(connection: Connection, hello: Hello) -> None:
+                identity = Identity("a", 1, network="two")
+                connection.send((Welcome(1, identity, a.address),))
+
+            a._on_hello = accept_all  # type: ignore[method-assign, assignment]
+            b.dial("a")
+            await until(lambda: at_b.told)
+            assert at_b.kinds() == ["failed"]
+            assert at_b.refusals == [Refusal.NETWORK]
 
     run(main())
 

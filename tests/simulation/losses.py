@@ -167,6 +167,7 @@ def the_held_are_asked_too() -> list[str]:
     scene.run(5)
     scene.slow(("p", "b1"), ("b1", "p"), milliseconds=900)
     world.crash("b0")
+    scene.suspect("b1", "b0")
     del world.network.slowness["b0", "b1"]
     scene.run(30)
     world.restart("b0")

@@ -1,8 +1,9 @@
-"""Deliberate faults in publisher order, one rule each: what the checkers must notice.
+"""Deliberate faults in publisher order and in the rules about names, one rule each: what must be noticed.
 
 Each mutant replaces one method of the protocol by a version that ignores a rule of
-``docs/publisher-order.md`` and is otherwise the original. A simulation in which a mutant works as well as
-the protocol shows nothing about the rule, so each is pinned to a run, or a scenario, that catches it.
+``docs/publisher-order.md`` or of ``gapless.core.names`` and is otherwise the original. A simulation in which
+a mutant works as well as the protocol shows nothing about the rule, so each is pinned to a run or a scenario
+that catches it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, TypeAlias
 import msgspec
 import pytest
 
+from gapless.core import names
 from gapless.core.effects import Record
 from gapless.core.messages.publisher import (
     Acknowledgement,
@@ -26,7 +28,7 @@ from gapless.core.messages.publisher import (
     Run,
     Taken,
 )
-from gapless.core.model import Event, Generation, Micros, NodeId, Path, SubscriptionId
+from gapless.core.model import Event, Generation, Identity, Micros, NodeId, Path, SubscriptionId
 from gapless.core.node import Node
 from gapless.core.orders.publisher.broker import PublisherBroker
 from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, source_of
@@ -38,6 +40,8 @@ from gapless.core.orders.publisher.subscribing import Own, Subscribing
 from gapless.core.orders.publisher.subscriptions import Sides, Subscriptions
 from gapless.core.orders.publisher.vectors import Numbers, Vectors
 from gapless.core.overlay.overlay import Overlay
+from gapless.core.overlay.sessions import Sessions
+from gapless.simulation.network import Network
 
 Original: TypeAlias = Callable[..., Any]
 """The method that a mutant replaces."""
@@ -551,3 +555,40 @@ def silent_about_the_forgotten(
     """X-P0-17: a client that was given up and is back is not told so, since what it says has no index."""
     if entry.index:
         original(self, peer, entry)
+
+
+# -- names and networks (``gapless.core.names``) -----------------------------------------------------------
+
+
+@breaks(names, "is_same_life")
+def any_life_replaces_a_session(original: Original, holder: Identity, newcomer: Identity) -> bool:
+    """A later life of a node replaces the session of an earlier one, be that alive or not."""
+    return holder.is_leaf == newcomer.is_leaf and holder.incarnation <= newcomer.incarnation
+
+
+@breaks(names, "are_apart")
+def networks_mix(original: Original, a: Identity, b: Identity) -> bool:
+    """Nodes of different networks talk to each other."""
+    return False
+
+
+@breaks(names, "takes_over")
+def names_are_never_taken(original: Original, holder: Identity, newcomer: Identity) -> bool:
+    """A client that asks for a name gets it as little as any other."""
+    return False
+
+
+@breaks(Sessions, "dial_refused")
+def go_round_who_refuses(original: Original, self: Sessions, peer: NodeId, now: Micros) -> None:
+    """A peer that takes this node for a second one of its name counts as failed."""
+    self.dial_failed(peer, now)
+
+
+@breaks(Network, "_first")
+def nobody_is_asked_first(original: Original, self: Network, *_: object) -> None:
+    """A broker that has no session with the holder of a name does not ask whether it is alive."""
+
+
+@breaks(Node, "_name_taken")
+def taken_clients_go_on(original: Original, self: Node[Any], reason: str) -> None:
+    """A client whose name was taken goes on as if its session had broken."""

@@ -9,7 +9,7 @@ import pytest
 
 from gapless.core.events import ConnectFailed, Input, MessageReceived, SessionDown, SessionUp
 from gapless.core.messages import BestEffortUnsubscribe, Message
-from gapless.core.model import MILLISECOND, SECOND, Identity, NodeId
+from gapless.core.model import MILLISECOND, SECOND, Identity, NodeId, Refusal
 from gapless.simulation.network import DIAL_TIMEOUT, Latency
 from support import Wire
 
@@ -133,14 +133,40 @@ def test_a_dial_over_a_cut_link_fails_in_time(source: NodeId, target: NodeId) ->
     assert wire.hosts["b"].inputs == []
 
 
+def lose_one_end(wire: Wire) -> None:
+    """a has noticed a break of its session with b, and b has not."""
+    del wire.hosts["a"].connections["b"]
+
+
 def test_an_old_session_is_reported_down_before_a_new_one(wire: Wire) -> None:
-    wire.crash("a", silently=True)
-    wire.restart("a")
+    lose_one_end(wire)
     wire.network.dial("a", "b")
     wire.run_for(SECOND)
     _, down, up = sessions(wire.hosts["b"].inputs, "a")
     assert isinstance(down, SessionDown)
-    assert up == SessionUp(Identity("a", 2), dialed=False)
+    assert up == SessionUp(Identity("a", 1), dialed=False)
+
+
+def test_another_incarnation_waits_until_the_session_of_the_first_one_has_ended(wire: Wire) -> None:
+    wire.crash("a", silently=True)
+    wire.restart("a")
+    wire.network.dial("a", "b")
+    wire.run_for(SECOND)
+    assert sessions(wire.hosts["b"].inputs, "a") == [SessionUp(Identity("a", 1), dialed=False)]
+    assert wire.hosts["a"].inputs[-1] == ConnectFailed("b", Refusal.NAME)
+    wire.close("b", "a")  # it suspects the first one
+    wire.network.dial("a", "b")
+    wire.run_for(SECOND)
+    assert wire.hosts["b"].inputs[-1] == SessionUp(Identity("a", 2), dialed=False)
+
+
+def test_nodes_of_different_networks_have_no_session() -> None:
+    wire = Wire("a", "b")
+    wire.hosts["a"].network, wire.hosts["b"].network = "one", "two"
+    wire.network.dial("a", "b")
+    wire.run_for(SECOND)
+    assert wire.hosts["a"].inputs == [ConnectFailed("b", Refusal.NETWORK)]
+    assert wire.hosts["b"].inputs == []
 
 
 def test_the_new_session_is_there_when_the_old_one_is_reported_down(wire: Wire) -> None:
@@ -148,8 +174,7 @@ def test_the_new_session_is_there_when_the_old_one_is_reported_down(wire: Wire) 
     wire.hosts["b"].on_input = lambda each: (
         wire.network.dial("b", "a") if isinstance(each, SessionDown) else None
     )
-    wire.crash("a", silently=True)
-    wire.restart("a")
+    lose_one_end(wire)
     wire.network.dial("a", "b")
     wire.run_for(3 * SECOND)
     assert wire.hosts["b"].dials == {}

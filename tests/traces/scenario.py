@@ -46,6 +46,7 @@ from gapless.core.effects import (
     Effect,
     LeaveRefused,
     Live,
+    NameTaken,
     Persist,
     PublisherFenced,
     Receipt,
@@ -58,7 +59,7 @@ from gapless.core.effects import (
 from gapless.core.events import ConnectFailed, Input, SessionDown, SessionUp, SuspectRequested
 from gapless.core.leaf import Leaf
 from gapless.core.messages import Ping
-from gapless.core.model import MILLISECOND, SECOND, Micros, NodeId, OrderName, Topic, link
+from gapless.core.model import MILLISECOND, SECOND, Micros, NodeId, OrderName, Refusal, Topic, link
 from gapless.simulation.checkers import check
 from gapless.simulation.host import SimulatedHost
 from gapless.simulation.network import Latency
@@ -197,6 +198,8 @@ class Scenario:
                     self.note(me, f"session with {peer.node} up, incarnation {peer.incarnation}")
                 case SessionDown(peer=peer, reason=reason):
                     self.note(me, f"session with {peer} down: {reason}")
+                case ConnectFailed(peer=peer, refusal=Refusal() as refusal):
+                    self.note(me, f"is refused by {peer}: {refusal}")
                 case ConnectFailed(peer=peer):
                     self.note(me, f"no answer from {peer}")
                 case _:
@@ -235,6 +238,8 @@ class Scenario:
                     self.note(me, f"cannot leave: {reason}")
                 case Stopped():
                     self.note(me, "has left for good")
+                case NameTaken(reason=reason):
+                    self.note(me, f"has lost its name: {reason}")
                 case Answered(request=request, error=error):
                     self.note(me, f"is answered {request}: {error or 'done'}")
                 case TopicDeleted(name=name):

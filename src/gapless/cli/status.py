@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gapless.client.client import addresses_of
+from gapless.core.names import short
 from gapless.server.inquiry import InquiryError, Survey, survey
 
 CLIENTS_SHOWN = 20
@@ -117,7 +118,7 @@ def rendered(found: Survey) -> RenderableType:
 
 def _brokers(reports: Sequence[dict[str, Any]], found: Survey) -> Table:
     table = _table(
-        "brokers", "broker", "address", "state", "δ", ">up", ">brokers", ">clients", ">subscriptions",
+        _title(reports), "broker", "address", "state", "δ", ">up", ">brokers", ">clients", ">subscriptions",
         ">in custody", ">events in/s", ">events out/s",
     )  # fmt: skip
     for report in reports:
@@ -138,6 +139,12 @@ def _brokers(reports: Sequence[dict[str, Any]], found: Survey) -> Table:
     for node, (address, _) in sorted(found.unreachable.items()):
         table.add_row(_name(node), _name(address), Text("unreachable", style="red"))
     return table
+
+
+def _title(reports: Sequence[dict[str, Any]]) -> str:
+    """Which network this is; brokers of version 0.1.0 do not say."""
+    networks = sorted({report.get("network") or "" for report in reports})
+    return "brokers of network " + ", ".join(map(short, networks)) if any(networks) else "brokers"
 
 
 def _state(report: dict[str, Any]) -> Text:

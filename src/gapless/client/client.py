@@ -14,9 +14,18 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self
 
-from gapless.client.errors import NotConnectedError, PublishError, SubscribeError, TopicError
+from gapless.client.errors import (
+    NameInUseError,
+    NameTakenError,
+    NotConnectedError,
+    PublisherFenced,
+    PublishError,
+    SubscribeError,
+    TopicError,
+)
 from gapless.client.journal import PublisherStores, positions
 from gapless.client.publisher import Publisher
+from gapless.client.refusals import NameRefusals
 from gapless.client.stream import Stream
 from gapless.client.subscription import Subscription
 from gapless.client.window import Window
@@ -25,11 +34,13 @@ from gapless.core.effects import (
     Deliver,
     Effect,
     Live,
+    NameTaken,
     Receipt,
     Reset,
     TopicDeleted,
     TopicsChanged,
 )
+from gapless.core.effects import PublisherFenced as Fenced
 from gapless.core.events import (
     CreateTopicRequested,
     DeleteTopicRequested,
@@ -58,6 +69,9 @@ TOPIC_SECONDS = 1.0
 """How long to wait for a topic that is not known yet."""
 PUBLISH_MAX = 1024
 """The most events that are handed to the node in one request."""
+NAME_SECONDS = 3.0
+"""How long a client whose name is in use goes on trying: the other one may have died without a word, and is
+suspected in less."""
 WINDOW_EVENTS = 8192
 WINDOW_BYTES = 32 << 20
 
@@ -69,14 +83,20 @@ def connect(
     data: str | None = None,
     window: int = WINDOW_EVENTS,
     timeout: float = 10.0,
+    take_over: bool = False,
 ) -> Client:
     """A client of the network whose brokers listen at ``gapless://host:port,host:port…``.
 
     Use it with ``async with``, or ``await`` it and ``close`` it later. ``name`` is the name of the client
     (else a unique one is made), ``data`` the directory in which named publishers keep what is not confirmed
     (or ``postgresql://…``, or ``memory:`` to keep it no longer than the client; else
-    ``$GAPLESS_PUBLISHERS``, else the user's state directory), ``window`` the most unconfirmed events."""
-    return Client(addresses_of(url), name=name, data=data, window=window, timeout=timeout)
+    ``$GAPLESS_PUBLISHERS``, else the user's state directory), ``window`` the most unconfirmed events.
+
+    While another client of the name is connected to the same broker, ``NameInUseError`` is raised; with
+    ``take_over`` that client ends instead, with ``NameTakenError``."""
+    return Client(
+        addresses_of(url), name=name, data=data, window=window, timeout=timeout, take_over=take_over
+    )
 
 
 def addresses_of(url: str) -> list[str]:
@@ -97,7 +117,14 @@ class Client:
     """A connection to the network, whichever of its brokers carries it."""
 
     def __init__(
-        self, addresses: list[str], *, name: str | None, data: str | None, window: int, timeout: float
+        self,
+        addresses: list[str],
+        *,
+        name: str | None,
+        data: str | None,
+        window: int,
+        timeout: float,
+        take_over: bool = False,
     ) -> None:
         if window < 1:
             raise ValueError(f"the window must have room for one event at least, not {window}")
@@ -107,6 +134,7 @@ class Client:
             raise ValueError(problem or f"the name of a client has at most {NAME_MAX} characters")
         self._addresses = addresses
         self._timeout = timeout
+        self._take_over = take_over
         self._window = Window(window, WINDOW_BYTES)
         self._stores = PublisherStores(data)
         self._adopting = asyncio.Lock()
@@ -120,6 +148,7 @@ class Client:
         self._leaf: Leaf | None = None
         self._topics_changed: asyncio.Future[None] | None = None
         self._error: Exception | None = None
+        self._closing: asyncio.Task[None] | None = None  # another client has taken the name
 
     # -- opening and closing -----------------------------------------------------------------------------
 
@@ -146,13 +175,19 @@ class Client:
             delta=here.delta,
             home=here.node,
             least_incarnation=time.time_ns() // 1_000_000,
+            take_over=self._take_over,
             timing=Timing(redial_most=REDIAL_MOST),
         )
         self._leaf = Leaf(config, (), topics={}, rng=Random(secrets.randbits(64)))
         book = AddressBook(here.book)
         book.learn(here.node, 0, address)
         self._driver = Driver(
-            self._leaf, journal=self._stores, perform=self._perform, on_failure=self._fail, book=book
+            self._leaf,
+            journal=self._stores,
+            perform=self._perform,
+            on_failure=self._fail,
+            book=book,
+            observer=NameRefusals(self._on_name_refused),
         )
         self._driver.start()
         try:
@@ -177,6 +212,14 @@ class Client:
                 problems.append(str(error))
         raise NotConnectedError("no broker answers: " + "; ".join(problems))
 
+    def _on_name_refused(self, reason: str) -> None:
+        """Another client of this name is connected, or was until a moment ago."""
+        asyncio.get_running_loop().call_later(NAME_SECONDS, self._give_up_name, reason)
+
+    def _give_up_name(self, reason: str) -> None:
+        if self._driver is not None and not self._node.knows_topics:
+            self._end(NameInUseError(reason))
+
     async def close(self) -> None:
         """Leave the network. Events that are not confirmed go on only from a named publisher."""
         driver = self._driver
@@ -185,7 +228,7 @@ class Client:
         for name in self._subscriptions:
             driver.request(UnsubscribeRequested(name))  # or publishers would wait for this client
         self._driver = None
-        self._end(NotConnectedError(f"{self.name} is closed"))
+        self._end(self._error or NotConnectedError(f"{self.name} is closed"))
         try:
             await driver.stop(f"{self.name} is closed")
         finally:
@@ -315,13 +358,27 @@ class Client:
             if problem is not None:
                 raise PublishError(problem)
             try:
-                records = await self._stores.open(name)
+                records = await self._stores.open(name, self.network)
             except StoreError as error:
                 raise PublishError(f"the name {name!r} cannot be used: {error}") from error
             self.request(PublisherAdopted(name, records))
             self._adopted.add(name)
             for topic, (confirmed, retained) in positions(records).items():
                 self._streams[topic, name] = Stream(self._window, confirmed, retained)
+
+    def _on_fenced(self, name: str) -> None:
+        """Somebody else is this publisher now, on all its topics."""
+        error = PublisherFenced(
+            f"another client publishes as {name!r} since later, with another store, and this one has ended:"
+            " use another name, or only one client at a time"
+        )
+        for key, stream in self._streams.items():
+            if key[1] == name:
+                stream.fail(error)
+                stream.give_up()
+        for key, publisher in self._publishers.items():
+            if key[1] == name:
+                publisher.fail(error)
 
     def close_publisher(self, publisher: Publisher) -> None:
         """Let a publisher end; a name stays with this client until that is closed."""
@@ -367,6 +424,11 @@ class Client:
         self.resume_if_room()
 
     # -- the node ----------------------------------------------------------------------------------------
+
+    @property
+    def network(self) -> str:
+        """The id of the network; empty where no broker knows it."""
+        return self._node.identity.network
 
     @property
     def _node(self) -> Leaf:
@@ -420,6 +482,11 @@ class Client:
             case Answered(request=number, error=error):
                 if number in self._requests and not self._requests[number].done():
                     self._requests[number].set_result(error)
+            case Fenced(publisher=name):
+                self._on_fenced(name)
+            case NameTaken(reason=reason):
+                self._end(NameTakenError(f"{self.name} has ended: {reason}"))
+                self._closing = asyncio.get_running_loop().create_task(self.close())
             case TopicsChanged():
                 self._on_topics_changed()
                 for publisher in self._publishers.values():

@@ -1,7 +1,8 @@
 """The stores of a client's named publishers: what was published and is not confirmed, over restarts.
 
 Each name has a store of its own, so that a name can be used by another process later, and by one at a time
-only. Publishers without a name need none: their events end with the process."""
+only. A store belongs to the network in which its name was used first: an event that was meant for one network
+is never published in another. Publishers without a name need none: their events end with the process."""
 
 from __future__ import annotations
 
@@ -13,8 +14,10 @@ from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote
 
-from gapless.core.effects import EventsConfirmed, EventsRetained, PublisherTaken, Record
+from gapless.client.errors import WrongNetworkError
+from gapless.core.effects import EventsConfirmed, EventsRetained, NetworkBound, Record, publisher_of
 from gapless.core.model import NodeId
+from gapless.core.names import short
 from gapless.storage import Store, changes, open_store, restored
 from gapless.wire.control import Address
 
@@ -38,18 +41,26 @@ class PublisherStores:
         self._stores: dict[str, Store] = {}
         self._thread: ThreadPoolExecutor | None = None
 
-    async def open(self, publisher: str) -> tuple[Record, ...]:
-        """Open the store of a name, unless it is open; returns what an earlier process left there."""
+    async def open(self, publisher: str, network: str) -> tuple[Record, ...]:
+        """Open the store of a name in this network, unless it is open; returns what an earlier process left
+        there."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "gapless-store")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._open, publisher)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._open, publisher, network)
 
-    def _open(self, publisher: str) -> tuple[Record, ...]:
+    def _open(self, publisher: str, network: str) -> tuple[Record, ...]:
         """In the thread, so that it is closed in the end also when nobody waits for it any more."""
         if publisher not in self._stores:
             node = f"publisher {publisher}"  # a broker of that name may use the same database
-            self._stores[publisher] = open_store(self._place_of(publisher), node)
-        return tuple(restored(self._stores[publisher]))
+            store = open_store(self._place_of(publisher), node)
+            try:
+                _bind(store, publisher, network)
+            except BaseException:
+                store.close()
+                raise
+            self._stores[publisher] = store
+        kept = restored(self._stores[publisher])
+        return tuple(each for each in kept if not isinstance(each, NetworkBound))
 
     def _place_of(self, publisher: str) -> str | Path:
         if self._place is not None and (self._place == "memory:" or "://" in self._place):
@@ -73,13 +84,13 @@ class PublisherStores:
 
     def select(self, records: list[Record]) -> list[Record]:
         """What concerns a named publisher; a client's own incarnation and links end with the process."""
-        return [each for each in records if _publisher(each) in self._stores] if self._stores else []
+        return [each for each in records if publisher_of(each) in self._stores] if self._stores else []
 
     async def append(self, records: list[Record]) -> None:
         """Make them durable, a batch a store."""
         by_store: dict[str, list[Record]] = {}
         for record in records:
-            by_store.setdefault(_publisher(record) or "", []).append(record)
+            by_store.setdefault(publisher_of(record) or "", []).append(record)
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._thread, self._write, by_store)
 
@@ -93,12 +104,17 @@ class PublisherStores:
         """A client finds the network by the addresses that the application gives it."""
 
 
-def _publisher(record: Record) -> str | None:
-    if isinstance(record, EventsRetained):
-        return record.events[0].publisher
-    if isinstance(record, EventsConfirmed | PublisherTaken):
-        return record.publisher
-    return None
+def _bind(store: Store, publisher: str, network: str) -> None:
+    """Let the store belong to the network, unless it belongs to another one."""
+    bound = next((each.network for each in restored(store) if isinstance(each, NetworkBound)), "")
+    if not bound and network:
+        store.write(changes([NetworkBound(network)]))
+    elif bound != network:
+        raise WrongNetworkError(
+            f"the name {publisher!r} belongs to network {short(bound)} in {store.place}, and this network is "
+            f"{short(network)}: choose another place with `data` (--data), or another name; or remove that "
+            "store, and what it has not published is lost"
+        )
 
 
 def positions(records: Iterable[Record]) -> dict[str, tuple[int, list[int]]]:

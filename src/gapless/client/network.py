@@ -109,9 +109,21 @@ class Network:
             raise RuntimeError("the network was not started; use it in `with`")
         return self._addresses[broker]
 
-    async def connect(self, broker: int = 0, *, name: str | None = None, data: str | None = None) -> Client:
-        """A client whose home is that broker; it is closed with the network at the latest."""
-        client = await connect(f"gapless://{self.address(broker)}", name=name, data=data)
+    @property
+    def publishers(self) -> str:
+        """Where named publishers of clients that are connected here keep what is not confirmed: with the
+        network, so that a later network in this process or another one does not meet it."""
+        if self._data is None:
+            raise RuntimeError("the network was not started; use it in `with`")
+        return str(self._data / "clients")
+
+    async def connect(
+        self, broker: int = 0, *, name: str | None = None, data: str | None = None, take_over: bool = False
+    ) -> Client:
+        """A client whose home is that broker; it is closed with the network at the latest. Its named
+        publishers keep what is not confirmed beside the brokers, unless ``data`` says where."""
+        url, place = f"gapless://{self.address(broker)}", data or self.publishers
+        client = await connect(url, name=name, data=place, take_over=take_over)
         self._clients.append(client)
         return client
 

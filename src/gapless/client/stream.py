@@ -64,6 +64,11 @@ class Stream:
         finally:
             del self._waiting[waiter]
 
+    def give_up(self) -> None:
+        """What is not confirmed needs no room in the window any more."""
+        self._window.give_back(len(self._sizes), sum(self._sizes))
+        self._sizes.clear()
+
     def fail(self, error: Exception) -> None:
         """Nothing more will be confirmed."""
         self._error = error

@@ -58,6 +58,12 @@ class Founded(msgspec.Struct, frozen=True, tag=True):
     alone: bool = True
 
 
+class NetworkBound(msgspec.Struct, frozen=True, tag=True):
+    """Record: this store belongs to the network of that id, and to no other."""
+
+    network: str
+
+
 class EventsRetained(msgspec.Struct, frozen=True, tag=True, gc=False):
     """Record of a client: events that one of its publishers has published to a topic, each after the one
     before it, and that are not confirmed."""
@@ -126,6 +132,7 @@ Record: TypeAlias = (
     | LinkRemoved
     | LinkFate
     | Founded
+    | NetworkBound
     | EventsRetained
     | EventsConfirmed
     | PublisherTaken
@@ -209,6 +216,12 @@ class Stopped(msgspec.Struct, frozen=True):
     """The broker has left the network for good: stop it. Its name may join again, in a later incarnation."""
 
 
+class NameTaken(msgspec.Struct, frozen=True):
+    """Another client has taken this client's name: this one makes no further step."""
+
+    reason: str
+
+
 class Receipt(msgspec.Struct, frozen=True):
     """The publisher's events of the topic up to this sequence are confirmed, as far as its order confirms:
     in publisher order every reachable matching subscriber has them, in best effort they were sent."""
@@ -260,4 +273,5 @@ Effect: TypeAlias = (
     | TopicDeleted
     | LeaveRefused
     | Stopped
+    | NameTaken
 )

@@ -5,7 +5,8 @@ messages of a session arrive in order or not at all (P0-09); at most one session
 time; a new one is reported only after the old one was reported down; nothing of an old session is
 reported after that. ``SessionUp`` and ``SessionDown`` are batches of their own, and effects are performed on
 the sessions that the node knew of when it made them, so no message strays into a later session. When two
-nodes dial each other at once, the dial of the smaller id wins and answers both.
+nodes dial each other at once, the dial of the smaller id wins and answers both. A live session is replaced
+only by one of the same incarnation, or by a client that takes over; :mod:`gapless.core.names` has the rule.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import msgspec
 
 from gapless.core.effects import Record
 from gapless.core.messages import Message
-from gapless.core.model import Content, Identity, NodeId, SubscriptionId, Topic
+from gapless.core.model import Content, Identity, NodeId, Refusal, SubscriptionId, Topic
 
 
 class SessionUp(msgspec.Struct, frozen=True):
@@ -31,12 +32,15 @@ class SessionDown(msgspec.Struct, frozen=True):
 
     peer: NodeId
     reason: str = ""
+    taken: bool = False
+    """Whether another client has taken this client's name."""
 
 
 class ConnectFailed(msgspec.Struct, frozen=True):
-    """An attempt to connect found nobody."""
+    """An attempt to connect found nobody, or somebody who refused."""
 
     peer: NodeId
+    refusal: Refusal | None = None
 
 
 class MessageReceived(msgspec.Struct, frozen=True):

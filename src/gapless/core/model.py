@@ -146,6 +146,15 @@ class Partition(msgspec.Struct, frozen=True, array_like=True):
     nodes: tuple[NodeId, ...]
 
 
+class Refusal(StrEnum):
+    """Why a broker that answers gives a node no session."""
+
+    NAME = "name"
+    """Another incarnation of the node's name has a live session there."""
+    NETWORK = "network"
+    """The two belong to different networks."""
+
+
 class Identity(msgspec.Struct, frozen=True, array_like=True):
     """What both ends of a session say of themselves when it is set up."""
 
@@ -153,6 +162,10 @@ class Identity(msgspec.Struct, frozen=True, array_like=True):
     incarnation: Incarnation
     home: NodeId | None = None
     """The broker of a client; ``None`` for a broker."""
+    network: str = ""
+    """The id of the network that the node belongs to; empty: it does not know it yet."""
+    take_over: bool = False
+    """Whether a client may end the session of another live client of its name."""
 
     @property
     def is_leaf(self) -> bool:

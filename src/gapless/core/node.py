@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Generic, TypeVar
 
-from gapless.core.effects import Effect, Record
+from gapless.core.effects import Disconnect, Effect, NameTaken, Record
 from gapless.core.events import (
     ConnectFailed,
     Input,
@@ -24,7 +24,7 @@ from gapless.core.events import (
 )
 from gapless.core.limits import Limits
 from gapless.core.messages import Message, OverlayMessage, Ping
-from gapless.core.model import Identity, Incarnation, Micros, NodeId
+from gapless.core.model import Identity, Incarnation, Micros, NodeId, Refusal
 from gapless.core.orders.base import Order, Part
 from gapless.core.overlay.overlay import Overlay
 from gapless.core.overlay.sessions import Timing
@@ -45,6 +45,8 @@ class NodeConfig:
     least_incarnation: Incarnation = 1
     """Where incarnations begin without a store: a clock's reading, if an earlier store may be lost, so that
     no number is ever used twice."""
+    take_over: bool = False
+    """Whether a client may end the session of another live client of its name."""
     limits: Limits = field(default_factory=Limits)
     timing: Timing = field(default_factory=Timing)
 
@@ -73,6 +75,7 @@ class Node(Generic[OrderT]):
         self.config = config
         self._out: list[Effect] = []
         self._wake_at: Micros | None = None
+        self._is_over = False  # its name was taken
         self.overlay = Overlay(
             config.node,
             delta=config.delta,
@@ -80,6 +83,7 @@ class Node(Generic[OrderT]):
             join_points=config.join_points,
             founder=config.founder,
             least_incarnation=config.least_incarnation,
+            take_over=config.take_over,
             timing=config.timing,
             records=records,
             rng=rng,
@@ -112,6 +116,8 @@ class Node(Generic[OrderT]):
 
     def step(self, inputs: Sequence[Input], now: Micros) -> list[Effect]:
         """Handle a batch of inputs, and whatever deadline has passed."""
+        if self._is_over:
+            return []
         idle = True
         for each in inputs:
             if type(each) is not MessageReceived:
@@ -144,7 +150,7 @@ class Node(Generic[OrderT]):
         for part_moment in self._part_wakes.values():
             if part_moment is not None and (moment is None or part_moment < moment):
                 moment = part_moment
-        self._wake_at = moment
+        self._wake_at = moment if not self._is_over else None
         effects = self._out[:]
         self._out.clear()
         return effects
@@ -199,10 +205,18 @@ class Node(Generic[OrderT]):
                     self._strangers[identity.node] = []
                     self._introduce(now)
                 self._refresh(now)
+            case SessionDown(taken=True, reason=reason) if self.overlay.is_leaf:
+                self._name_taken(reason)
             case SessionDown(peer=peer):
                 if peer in self.overlay.sessions.up:
                     self.overlay.session_down(peer, now)
                     self._session_gone(peer, now)
+            case ConnectFailed(peer=peer, refusal=Refusal.NAME):
+                if self.overlay.is_leaf and self.overlay.sessions.has_been_up:
+                    self._name_taken(f"another client named {self.overlay.me} is connected to {peer}")
+                else:
+                    self.overlay.sessions.dial_refused(peer, now)
+                    self._refresh(now)
             case ConnectFailed(peer=peer):
                 self.overlay.sessions.dial_failed(peer, now)
                 self._refresh(now)
@@ -212,6 +226,12 @@ class Node(Generic[OrderT]):
                     self._session_gone(peer, now)
             case _:
                 self._on_request(each, now)
+
+    def _name_taken(self, reason: str) -> None:
+        """Another client has this one's name now: end, or the two would undo each other's work."""
+        self._out += [Disconnect(peer, reason) for peer in self.overlay.sessions.up]
+        self._out.append(NameTaken(reason))
+        self._is_over = True
 
     def _on_request(self, request: Input, now: Micros) -> None:
         """A request of the application; only clients serve one."""

@@ -29,6 +29,11 @@ class AddressBook:
         entry = self._known.get(node)
         return entry[1] if entry is not None else None
 
+    def former(self, node: NodeId, incarnation: Incarnation, address: str) -> str | None:
+        """Where another life of the node listens or listened, if that is somewhere else."""
+        entry = self._known.get(node)
+        return entry[1] if entry is not None and entry[0] != incarnation and entry[1] != address else None
+
     def learn(self, node: NodeId, incarnation: Incarnation, address: str) -> bool:
         """Take an address; True when it is news."""
         if not is_address(address):

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from random import Random
 
+from gapless.core import names
 from gapless.core.broker import Broker
-from gapless.core.effects import Effect, Founded, LeaveRefused, LinkAdded, Record, Stopped
+from gapless.core.effects import Effect, Founded, LeaveRefused, LinkAdded, NetworkBound, Record, Stopped
 from gapless.core.events import LeaveRequested
 from gapless.core.limits import Limits
 from gapless.core.model import SECOND, NodeId
@@ -38,6 +39,9 @@ JOIN_SECONDS = 1.0
 """How long to wait for an answer of a join address."""
 PAUSE_FIRST, PAUSE_MOST = 0.1, 2.0
 """Seconds between attempts to find the network."""
+DISPUTE_SECONDS, LOOK_SECONDS = 1.0, 0.1
+"""How long a broker that is refused because of its name or its network goes on trying, beyond the time in
+which a dead broker of its name is suspected everywhere."""
 DESCRIPTORS_KEPT = 128
 """Open files that are not for connections from outside."""
 
@@ -55,6 +59,7 @@ class BrokerServer:
         self.log = Log(config.id)
         self.figures = Figures()
         self._disk = disk
+        self._network = ""  # of an earlier life
         self._journal: Journal | None = None
         self._driver: Driver | None = None
         self._observer: BrokerObserver | None = None
@@ -105,6 +110,7 @@ class BrokerServer:
             )
         founder = earlier.founder if earlier is not None else not config.join
         records, addresses = await journal.begin(Membership(config.delta, founder))
+        self._network = next((each.network for each in records if isinstance(each, NetworkBound)), "")
         here = await self._find_network(records, founder)
         self._driver = driver = self._make_driver(records, addresses, here, founder)
         self._observer = observer = BrokerObserver(self.log, self.figures, driver, durable=bool(config.data))
@@ -114,6 +120,7 @@ class BrokerServer:
             await self._serve_metrics(BrokerCollector(self.figures, observer.reading))
         driver.start()
         self._tasks.append(asyncio.create_task(self._sample()))
+        self._tasks.append(asyncio.create_task(self._watch_disputes()))
         if config.join and not here:
             self._tasks.append(asyncio.create_task(self._learn_addresses()))
         incarnation = driver.node.identity.incarnation
@@ -216,7 +223,17 @@ class BrokerServer:
                 f"the network of {address} has delta = {here.delta}: start this broker with "
                 f"--delta {here.delta}"
             )
+        self._check_network(here, address)
         return here
+
+    def _check_network(self, here: Here, address: str) -> None:
+        if self._network and here.network and here.network != self._network:
+            place = self.config.data or "of this broker"
+            raise BrokerError(
+                f"{address} is of network {names.short(here.network)}, and the store {place} belongs to "
+                f"network {names.short(self._network)}: join a broker of that network, or give this one "
+                "another --data"
+            )
 
     async def _learn_addresses(self) -> None:
         """A member finds its neighbours by its store; who moved meanwhile, others may know."""
@@ -225,15 +242,42 @@ class BrokerServer:
             for address in self.config.join:
                 with suppress(InquiryError):
                     here = await who(address, JOIN_SECONDS)
+                    try:
+                        self._check_network(here, address)
+                    except BrokerError as error:
+                        self._on_failure(error)
+                        return
                     self.driver.transport.learn(here.book)
                     return
             await asyncio.sleep(pause)
             pause = min(2 * pause, PAUSE_MOST)
 
     async def joined(self) -> None:
-        """Return when this broker is a full member of the network."""
+        """Return when this broker is a full member of the network; ``BrokerError`` if it cannot be one."""
         assert self._observer is not None, "start it first"
-        await self._observer.joined.wait()
+        joining, failing = asyncio.ensure_future(self._observer.joined.wait()), self.wait_failed()
+        ends = {joining, asyncio.ensure_future(failing)}
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in ends:
+                each.cancel()
+        if self._failed.done() and not self._observer.joined.is_set():
+            raise BrokerError(str(self._failed.result())) from self._failed.result()
+
+    async def _watch_disputes(self) -> None:
+        """Until it is a member: end a broker whose name is in use, or whose network is another one. A broker
+        that has just crashed is still taken for alive, for as long as it takes to suspect it."""
+        assert self._observer is not None
+        limit = 3 * self.config.suspect_after + DISPUTE_SECONDS
+        since: float | None = None
+        while not self._observer.joined.is_set():
+            now, dispute = time.monotonic(), self._observer.dispute
+            since = (since or now) if dispute else None
+            if since is not None and now - since > limit:
+                self._on_failure(BrokerError(dispute))
+                return
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _sample(self) -> None:
         figures = self.figures

@@ -43,6 +43,8 @@ class Connection(asyncio.Protocol):
         """Who the other end is, as soon as there is a session."""
         self.is_client = False
         """Whether the other end is a client."""
+        self.is_taken = False
+        """Whether it ends because another client has taken this client's name."""
         self.via = ""
         """The proxy that this end dialed; empty: none."""
         self.opened = asyncio.get_running_loop().create_future()
@@ -173,14 +175,14 @@ class Connection(asyncio.Protocol):
             if self._is_full and self._transport.get_write_buffer_size() > self._unsent_max:
                 self.abort("it does not read what it is sent")
 
-    def close(self, reason: str) -> None:
+    def close(self, reason: str, code: str = "") -> None:
         """End it after what was sent; the other end is told why, and ends it when it has read that.
 
         Who closes TCP while the other end still sends makes it lose what it has not read yet. So this end
         only says that nothing more comes, and goes on reading until the other end goes too."""
         if not self.is_open:
             return
-        self.send((Goodbye(reason),))
+        self.send((Goodbye(reason, code),))
         self._reason = reason
         transport = cast(asyncio.Transport, self._transport)
         if transport.can_write_eof():

@@ -15,11 +15,21 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from gapless.core.broker import Broker
-from gapless.core.effects import Connect, Deliver, Disconnect, Effect, LinkAdded, Persist, Record, Send
+from gapless.core.effects import (
+    Connect,
+    Deliver,
+    Disconnect,
+    Effect,
+    LinkAdded,
+    NetworkBound,
+    Persist,
+    Record,
+    Send,
+)
 from gapless.core.events import ConnectFailed, Input, MessageReceived, SessionDown, SessionUp
 from gapless.core.leaf import Leaf
 from gapless.core.messages import BestEffortEvents, Confirmed, Log, Message, Ping, Publications
-from gapless.core.model import SECOND, Identity, Micros, NodeId
+from gapless.core.model import SECOND, Identity, Micros, NodeId, Refusal
 from gapless.server.addresses import AddressBook
 from gapless.server.clock import Clock
 from gapless.server.connection import Connection
@@ -146,20 +156,20 @@ class Driver:
         self._inbox.append((SessionUp(identity, dialed), connection))
         self._work_soon()
 
-    def session_down(self, peer: NodeId, reason: str) -> None:
+    def session_down(self, peer: NodeId, reason: str, *, taken: bool = False) -> None:
         """The transport has lost a session."""
         self.observer.session_down(peer, reason)
-        self._inbox.append((SessionDown(peer, reason), None))
+        self._inbox.append((SessionDown(peer, reason, taken), None))
         self._work_soon()
 
     def refused(self, who: str, reason: str) -> None:
         """The transport has sent somebody away."""
         self.observer.refused(who, reason)
 
-    def connect_failed(self, peer: NodeId, reason: str) -> None:
-        """The transport has reached nobody."""
-        self.observer.connect_failed(peer, reason)
-        self._inbox.append((ConnectFailed(peer), None))
+    def connect_failed(self, peer: NodeId, reason: str, refusal: Refusal | None = None) -> None:
+        """The transport has reached nobody, or somebody who refused."""
+        self.observer.connect_failed(peer, reason, refusal)
+        self._inbox.append((ConnectFailed(peer, refusal), None))
         self._work_soon()
 
     def messages(self, peer: NodeId, messages: Sequence[Message]) -> None:
@@ -300,6 +310,8 @@ class Driver:
                 self.transport.dial(effect.peer, effect.via)
             elif type(effect) is Persist:
                 links_changed = links_changed or type(effect.record) is LinkAdded
+                if type(effect.record) is NetworkBound:  # it is durable, so others may be told
+                    self.transport.identity = self.node.identity
             elif self._perform_other is not None:
                 self._perform_other(effect)
                 delivers = delivers or type(effect) is Deliver

@@ -11,6 +11,7 @@ import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -205,6 +206,14 @@ class BrokerCollector(Collector):
 
     def _gauges(self) -> Iterator[Metric]:
         reading = self._reading
+        overlay = reading.overlay
+        info = GaugeMetricFamily(
+            "gapless_broker_info",
+            "1; the labels say which broker this is, of which network and which version.",
+            labels=["broker", "network", "version"],
+        )
+        info.add_metric([overlay.me, overlay.identity.network, version("gapless")], 1)
+        yield info
         sessions = GaugeMetricFamily("gapless_sessions", "Sessions by kind.", labels=["kind"])
         for kind, count in reading.sessions_by_kind().items():
             sessions.add_metric([kind], count)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gapless.core.messages import Message
-from gapless.core.model import Identity, NodeId
+from gapless.core.model import Identity, NodeId, Refusal
 from gapless.server.connection import Connection
 
 
@@ -21,8 +21,8 @@ class Observer:
     def session_down(self, peer: NodeId, reason: str) -> None:
         """A session is gone, whoever ended it."""
 
-    def connect_failed(self, peer: NodeId, reason: str) -> None:
-        """A dial found nobody."""
+    def connect_failed(self, peer: NodeId, reason: str, refusal: Refusal | None = None) -> None:
+        """A dial found nobody, or somebody who refused."""
 
     def refused(self, who: str, reason: str) -> None:
         """Somebody who wanted something was sent away."""

@@ -6,6 +6,7 @@ key                 value
 ``id``              the broker's name
 ``address``         where others dial it
 ``version``         of the program
+``network``         the id of the network; empty while the broker does not know it
 ``incarnation``     which life of the broker this is
 ``state``           ``operational`` or ``recovering``
 ``join``            ``detached``, ``attached`` or ``joined``
@@ -161,6 +162,7 @@ class Reporter:
             "id": overlay.me,
             "address": transport.address,
             "version": version("gapless"),
+            "network": overlay.identity.network,
             "incarnation": overlay.identity.incarnation,
             "state": str(overlay.state),
             "join": str(overlay.joining.state),

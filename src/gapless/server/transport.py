@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from gapless.core.messages import Message
-from gapless.core.model import Identity, NodeId
+from gapless.core import names
+from gapless.core.model import Identity, NodeId, Refusal
 from gapless.server.addresses import AddressBook, format_address, parse_address
 from gapless.server.connection import UNSENT_MAX, Connection
+from gapless.server.inquiry import InquiryError, who
+from gapless.server.owners import FirstMessage, Nobody, Session
+from gapless.server.sink import Sink
 from gapless.wire.codec import WireMessage
 from gapless.wire.control import (
+    TAKEN,
     VERSIONS,
     Address,
     Addresses,
@@ -58,32 +62,12 @@ class TransportLimits:
     """How long a dial waits for an answer, and a new connection for its first message."""
 
 
-class Sink(Protocol):
-    """Who uses the sessions: the driver of a node."""
+class NoSessionError(ConnectionRefusedError):
+    """Who was dialed answers, and gives no session."""
 
-    def session_up(self, identity: Identity, connection: Connection, *, dialed: bool) -> None:
-        """A session is there."""
-
-    def session_down(self, peer: NodeId, reason: str) -> None:
-        """The session with the peer is gone."""
-
-    def connect_failed(self, peer: NodeId, reason: str) -> None:
-        """A dial found nobody."""
-
-    def refused(self, who: str, reason: str) -> None:
-        """Somebody who wanted something was sent away."""
-
-    def messages(self, peer: NodeId, messages: Sequence[Message]) -> None:
-        """The next messages of the session with the peer."""
-
-    def learned(self, book: dict[NodeId, Address]) -> None:
-        """Addresses that were not known before."""
-
-    def near(self) -> list[NodeId]:
-        """Nodes whose addresses a peer may need."""
-
-    def status(self) -> dict[str, Any]:
-        """How the node is."""
+    def __init__(self, reason: str, refusal: Refusal | None) -> None:
+        super().__init__(reason)
+        self.refusal = refusal
 
 
 class Transport:
@@ -134,7 +118,7 @@ class Transport:
         if len(self._connections) >= self.limits.connections:
             return self._turn_away()
         connection = Connection(
-            _FirstMessage(self._on_question, self._stranger_left),
+            FirstMessage(self._on_question, self._stranger_left),
             largest=FIRST_FRAME_MAX,
             unsent_max=self.limits.unsent,
         )
@@ -148,7 +132,7 @@ class Transport:
         return connection
 
     def _turn_away(self) -> Connection:
-        connection = Connection(_Nobody(self._forget), largest=FIRST_FRAME_MAX)
+        connection = Connection(Nobody(self._forget), largest=FIRST_FRAME_MAX)
         self._connections.add(connection)
 
         def close(_: object) -> None:
@@ -186,7 +170,9 @@ class Transport:
             case Hello():
                 self._on_hello(connection, message)
             case Who(versions=versions) if (version := common_version(versions)) is not None:
-                here = Here(version, self.identity.node, self.delta, self.book.of(self._sink.near()))
+                book = self.book.of(self._sink.near())
+                me = self.identity
+                here = Here(version, me.node, self.delta, book, me.network, me.incarnation)
                 self._answer(connection, here)
             case StatusQuery():
                 self._answer(connection, StatusReport(self._sink.status()))
@@ -201,7 +187,7 @@ class Transport:
 
     # -- accepting a session -----------------------------------------------------------------------------
 
-    def _on_hello(self, connection: Connection, hello: Hello) -> None:
+    def _on_hello(self, connection: Connection, hello: Hello, *, is_checked: bool = False) -> None:
         peer, version = hello.identity.node, common_version(hello.versions)
         if version is None:
             self._refuse(connection, f"versions {hello.versions} are not spoken here, but {VERSIONS}")
@@ -211,14 +197,16 @@ class Transport:
             self._refuse(connection, f"this network has delta = {self.delta}, not {hello.delta}")
         elif peer == self.identity.node:
             self._refuse(connection, f"this node is called {peer} itself; names must be unique")
-        elif not 0 < len(peer) <= NAME_MAX or len(hello.identity.home or "-") > NAME_MAX:
+        elif not _are_fit(hello.identity):
             self._refuse(connection, f"a name has 1 to {NAME_MAX} characters")
-        elif self._is_impostor(hello.identity):
-            self._refuse(connection, f"another node of the name {peer} has a session here")
+        elif (refusal := names.refusal(self.identity, hello.identity, self._holder(peer))) is not None:
+            self._refuse(connection, self._why(refusal, hello.identity), refusal)
         elif peer in self.cut:
             connection.abort("the link is cut")
         elif peer in self._dials and self.identity.node < peer:
             self._refuse(connection, COLLISION)
+        elif not is_checked and (former := self._former(hello)) is not None:
+            self._start(self._check_former(connection, hello, former))
         else:
             dial = self._dials.pop(peer, None)
             if dial is not None:
@@ -228,30 +216,61 @@ class Transport:
             connection.send((Welcome(version, self.identity, self.address),))
             self._establish(connection, hello.identity, dialed=False)
 
-    def _is_impostor(self, identity: Identity) -> bool:
-        """Whether it cannot be a later life of the node of that name."""
-        session = self.sessions.get(identity.node)
-        known = session.identity if session is not None else None
-        return known is not None and (
-            known.is_leaf != identity.is_leaf or identity.incarnation < known.incarnation
-        )
+    def _former(self, hello: Hello) -> str | None:
+        """Where another broker of the dialer's name may be alive, of which this one has no session now."""
+        name = hello.identity
+        is_known = name.is_leaf or name.node in self.sessions
+        return None if is_known else self.book.former(name.node, name.incarnation, hello.address)
 
-    def _refuse(self, connection: Connection, reason: str) -> None:
+    async def _check_former(self, connection: Connection, hello: Hello, former: str) -> None:
+        """Ask there first: a second broker of a name must not get in by a peer that is far from the first."""
+        name = hello.identity.node
+        with suppress(InquiryError):
+            here = await who(former, self.limits.dial_seconds / 2)
+            if here.node == name and here.incarnation != hello.identity.incarnation:
+                self._refuse(connection, names.running(name, former), Refusal.NAME)
+                return
+        if connection.is_open:
+            self._on_hello(connection, hello, is_checked=True)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _holder(self, name: NodeId) -> Identity | None:
+        """Who has a live session under that name."""
+        session = self.sessions.get(name)
+        return session.identity if session is not None else None
+
+    def _why(self, refusal: Refusal, newcomer: Identity) -> str:
+        holder = self._holder(newcomer.node)
+        if refusal is Refusal.NETWORK or holder is None:
+            return names.apart(self.identity, newcomer)
+        where = self.sessions[newcomer.node].peer_address
+        if not holder.is_leaf:
+            where = self.book.get(newcomer.node) or where
+        return names.in_use(holder, newcomer, where)
+
+    def _refuse(self, connection: Connection, reason: str, refusal: Refusal | None = None) -> None:
         if reason != COLLISION:
             self._sink.refused(connection.peer_address, reason)
-        connection.send((Refused(reason),))
+        connection.send((Refused(reason, refusal or ""),))
         connection.close(reason)
 
     def _establish(self, connection: Connection, identity: Identity, *, dialed: bool) -> None:
         peer = identity.node
         old = self.sessions.pop(peer, None)
         if old is not None:
-            old.owner = _Nobody(self._forget)
-            old.abort("replaced by a new session")
+            old.owner = Nobody(self._forget)
+            if old.identity is not None and names.takes_over(old.identity, identity):
+                old.close(f"{connection.peer_address} has taken over the name {peer}", TAKEN)
+            else:
+                old.abort("replaced by a new session")
             self._sink.session_down(peer, "replaced by a new session")
         self._connections.add(connection)
         self.sessions[peer] = connection
-        connection.owner = _Session(self, peer)
+        connection.owner = Session(self, peer)
         connection.introduce(identity)
         self._sink.session_up(identity, connection, dialed=dialed)
         book = self.book.of(self._sink.near())
@@ -268,20 +287,21 @@ class Transport:
 
     async def _dial(self, peer: NodeId, via: Sequence[NodeId]) -> None:
         """Directly, and where nothing answers at all through each of the proxies."""
-        reason = ""
+        reason, refusal = "", None
         for route in (peer, *via):
             try:
                 async with asyncio.timeout(self.limits.dial_seconds):
                     await self._dial_by(route, peer)
             except ConnectionRefusedError as error:
-                reason = reason or str(error)
+                refusal = error.refusal if isinstance(error, NoSessionError) else None
+                reason = str(error) if refusal is not None else reason or str(error)
                 break  # the machine answers, and nobody listens there, or not to us
             except (OSError, ValueError) as error:  # no such host is a ValueError when its name is odd
                 reason = reason or str(error) or "no answer"
                 continue
             return
         if self._dials.pop(peer, None) is not None:
-            self._sink.connect_failed(peer, reason)
+            self._sink.connect_failed(peer, reason, refusal)
 
     async def _dial_by(self, route: NodeId, peer: NodeId) -> None:
         """Say hello and wait for the welcome, with which the session begins."""
@@ -291,9 +311,14 @@ class Transport:
             raise OSError(f"no way to {route}")
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[None] = loop.create_future()
+        refusal: Refusal | None = None
 
         def on_answer(connection: Connection, message: WireMessage) -> None:
-            if isinstance(message, Welcome) and message.identity.node == peer and not answered.done():
+            nonlocal refusal
+            refusal = self._refusal_in(message)
+            if isinstance(message, Welcome) and refusal is not None:
+                connection.abort(names.apart(self.identity, message.identity))
+            elif isinstance(message, Welcome) and message.identity.node == peer and not answered.done():
                 answered.set_result(None)
                 self._on_welcome(connection, message)
             elif isinstance(message, Refused) and message.reason == COLLISION:
@@ -304,20 +329,28 @@ class Transport:
         def on_end(connection: Connection, reason: str) -> None:
             self._forget(connection)
             if not answered.done() and reason != COLLISION:
-                answered.set_exception(ConnectionRefusedError(reason))
+                answered.set_exception(NoSessionError(reason, refusal))
                 answered.exception()  # nobody waits for it when the dial was given up
 
         host, port = parse_address(address)
         _, connection = await loop.create_connection(
-            lambda: Connection(_FirstMessage(on_answer, on_end), unsent_max=self.limits.unsent), host, port
+            lambda: Connection(FirstMessage(on_answer, on_end), unsent_max=self.limits.unsent), host, port
         )
         connection.via = route if route != peer else ""
         try:
             connection.send((Hello(VERSIONS, self.identity, self.delta, peer, self.address),))
             await answered
         finally:
-            if isinstance(connection.owner, _FirstMessage):
+            if isinstance(connection.owner, FirstMessage):
                 connection.abort("given up")
+
+    def _refusal_in(self, answer: WireMessage) -> Refusal | None:
+        """Why there is no session, if it is for a reason that the node must know of."""
+        if isinstance(answer, Welcome):
+            return names.refusal(self.identity, answer.identity, None)
+        if isinstance(answer, Refused) and answer.code in list(Refusal):
+            return Refusal(answer.code)
+        return None
 
     def _on_welcome(self, connection: Connection, welcome: Welcome) -> None:
         peer = welcome.identity.node
@@ -337,9 +370,7 @@ class Transport:
             self._refuse(connection, f"this is {self.identity.node}, not {hello.target}")
             return
         connection.pause_reading()
-        task = asyncio.get_running_loop().create_task(self._splice(connection, hello, address))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._start(self._splice(connection, hello, address))
 
     async def _splice(self, connection: Connection, hello: Hello, address: str) -> None:
         self.proxied += 1
@@ -348,7 +379,7 @@ class Transport:
         try:
             async with asyncio.timeout(self.limits.dial_seconds):
                 loop = asyncio.get_running_loop()
-                owner = _Nobody(lambda *_: ended.set())
+                owner = Nobody(lambda *_: ended.set())
                 _, other = await loop.create_connection(lambda: Connection(owner), host, port)
             connection.owner = owner
             self._connections |= {connection, other}
@@ -374,6 +405,7 @@ class Transport:
                 if isinstance(each, Addresses) and not connection.is_client:
                     self.learn(each.book)
                 elif isinstance(each, Goodbye):
+                    connection.is_taken = each.code == TAKEN
                     connection.abort(each.reason)
             messages = [each for each in messages if not isinstance(each, CONTROL)]
         if messages:
@@ -384,7 +416,7 @@ class Transport:
         self._forget(connection)
         if self.sessions.get(peer) is connection:
             del self.sessions[peer]
-            self._sink.session_down(peer, reason)
+            self._sink.session_down(peer, reason, taken=connection.is_taken)
 
     def learn(self, book: dict[NodeId, Address]) -> None:
         """Take addresses and pass news on."""
@@ -403,7 +435,7 @@ class Transport:
         """End a session from this side; the sink knows."""
         if self.sessions.get(peer) is connection:
             del self.sessions[peer]
-        connection.owner = _Nobody(self._forget)
+        connection.owner = Nobody(self._forget)
         connection.close(reason)
 
     # -- cutting links, for tests ------------------------------------------------------------------------
@@ -432,7 +464,7 @@ class Transport:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for connection in list(self._connections):
-            connection.owner = _Nobody(self._forget)
+            connection.owner = Nobody(self._forget)
             connection.abort(reason) if at_once else connection.close(reason)
         self.sessions.clear()
         if self._connections:
@@ -446,40 +478,7 @@ class Transport:
             await self._server.wait_closed()
 
 
-class _FirstMessage:
-    """Owns a connection until its first message has come."""
-
-    def __init__(
-        self, then: Callable[[Connection, WireMessage], None], ended: Callable[[Connection, str], None]
-    ) -> None:
-        self._then = then
-        self.ended = ended
-
-    def received(self, connection: Connection, messages: list[WireMessage]) -> None:
-        self._then(connection, messages[0])
-        if len(messages) > 1 and connection.owner is not self:
-            connection.owner.received(connection, messages[1:])
-
-
-class _Session:
-    """Owns the connection of a session."""
-
-    def __init__(self, transport: Transport, peer: NodeId) -> None:
-        self._transport = transport
-        self._peer = peer
-
-    def received(self, connection: Connection, messages: list[WireMessage]) -> None:
-        self._transport.received(self._peer, connection, messages)
-
-    def ended(self, connection: Connection, reason: str) -> None:
-        self._transport.session_ended(self._peer, connection, reason)
-
-
-class _Nobody:
-    """Owns a connection that nobody listens to any more."""
-
-    def __init__(self, ended: Callable[[Connection, str], None]) -> None:
-        self.ended = ended
-
-    def received(self, connection: Connection, messages: list[WireMessage]) -> None:
-        pass
+def _are_fit(identity: Identity) -> bool:
+    """Whether the names in an identity are as long as names may be."""
+    others = (identity.home or "", identity.network)
+    return 0 < len(identity.node) <= NAME_MAX and all(len(each) <= NAME_MAX for each in others)

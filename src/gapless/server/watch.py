@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gapless.core.messages import Message
-from gapless.core.model import Identity, NodeId, Partition
+from gapless.core.model import Identity, NodeId, Partition, Refusal
 from gapless.core.overlay.frontier import Frontier
 from gapless.server.connection import Connection
 from gapless.server.driver import Driver
@@ -23,7 +23,8 @@ class BrokerObserver(Observer):
     def __init__(self, log: Log, figures: Figures, driver: Driver, *, durable: bool) -> None:
         self.reading = Reading(driver, figures)
         self.joined = asyncio.Event()
-        """Set when the broker is a full member of its network."""
+        """Set when the broker is a full member of its network, and no peer takes it for a second one of its
+        name."""
         self._log = log
         self._figures = figures
         self._reporter = Reporter(self.reading, durable)
@@ -31,6 +32,7 @@ class BrokerObserver(Observer):
         self._frontier: Frontier | None = None
         self._partitions: dict[NodeId, Partition] = {}
         self._unreached: dict[NodeId, None] = {}
+        self._refusals: dict[NodeId, tuple[Refusal, str]] = {}  # peers that give this broker no session
 
     # -- sessions ----------------------------------------------------------------------------------------
 
@@ -39,6 +41,7 @@ class BrokerObserver(Observer):
         peer, address = identity.node, connection.peer_address
         self._sessions[peer] = connection
         self._unreached.pop(peer, None)
+        self._refusals.pop(peer, None)
         if identity.is_leaf:
             self._log.noise("client attached", peer=peer, address=address, home=identity.home)
         else:
@@ -58,11 +61,28 @@ class BrokerObserver(Observer):
         figures.bytes_out += connection.bytes_out
         figures.forget(peer)
 
-    def connect_failed(self, peer: NodeId, reason: str) -> None:
+    def connect_failed(self, peer: NodeId, reason: str, refusal: Refusal | None = None) -> None:
         """Say it once, until the peer is there again."""
-        if peer not in self._unreached:
+        if refusal is not None and self._refusals.get(peer) != (refusal, reason):
+            self._refusals[peer] = (refusal, reason)
+            self._log.warn("no session", peer=peer, reason=reason)
+        elif refusal is None:
+            self._refusals.pop(peer, None)
+        if peer not in self._unreached and refusal is None:
             self._unreached[peer] = None
             self._log.noise("not reached", peer=peer, reason=reason)
+
+    @property
+    def dispute(self) -> str:
+        """Why this broker should not run at all; empty: nobody says so. A peer has a live session with
+        another broker of its name, or whoever answers belongs to another network."""
+        found = [reason for refusal, reason in self._refusals.values() if refusal is Refusal.NAME]
+        if not any(not each.is_client for each in self._sessions.values()):
+            found += [reason for refusal, reason in self._refusals.values() if refusal is Refusal.NETWORK]
+        overlay = self.reading.overlay
+        if not overlay.is_joined:
+            found.append(overlay.joining.is_member_elsewhere)
+        return found[0] if found else ""
 
     def refused(self, who: str, reason: str) -> None:
         """Somebody was sent away."""
@@ -95,7 +115,12 @@ class BrokerObserver(Observer):
             return
         self._frontier = overlay.frontier
         self._note_partitions()
-        if overlay.is_joined and not self.joined.is_set():
+        if (
+            overlay.is_joined
+            and not self.joined.is_set()
+            and not overlay.frontier.untried
+            and not self.dispute
+        ):
             self.joined.set()
             self._log.say("joined", state=overlay.state)
 

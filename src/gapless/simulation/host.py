@@ -21,6 +21,7 @@ from gapless.core.effects import (
     Effect,
     LeaveRefused,
     Live,
+    NameTaken,
     Persist,
     PublisherFenced,
     Receipt,
@@ -58,6 +59,7 @@ class SimulatedHost:
 
     world: World
     name: NodeId
+    """The name of the machine: that of its node, unless the node is a twin of another one."""
     make: Callable[[list[Record]], Broker | Leaf]
     is_client: bool = False
     store: list[Record] = field(default_factory=list)
@@ -95,6 +97,10 @@ class SimulatedHost:
     def now(self) -> Micros:
         """What the clock of this machine says."""
         return self.world.now + self.world.clock_offset.get(self.name, 0)
+
+    def knows(self, broker: NodeId) -> bool:
+        """Whether the node knows where that broker is."""
+        return self.node is not None and broker in self.node.overlay.topology
 
     def start(self) -> None:
         """Make the node from its store and let it begin."""
@@ -228,6 +234,8 @@ class SimulatedHost:
                 world.refused.append((self.name, reason))
             case Stopped():
                 world.has_left(self.name)
+            case NameTaken(reason=reason):
+                world.name_taken(self.name, reason)
             case Send() | Persist():
                 pass  # done already
             case TopicsChanged():

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
 
+from gapless.core import names
 from gapless.core.effects import Send
 from gapless.core.events import ConnectFailed, Input, MessageReceived, SessionDown, SessionUp
 from gapless.core.messages import Message, Ping
-from gapless.core.model import MILLISECOND, SECOND, Identity, Micros, NodeId
+from gapless.core.model import MILLISECOND, SECOND, Identity, Micros, NodeId, Refusal
 
 DIAL_TIMEOUT: Micros = 1 * SECOND
 
@@ -39,6 +40,9 @@ class Host(Protocol):
     @property
     def identity(self) -> Identity:
         """What the node says of itself."""
+
+    def knows(self, broker: NodeId) -> bool:
+        """Whether the node knows where that broker is."""
 
     def receive(self, each: Input, connection: Connection | None = None) -> None:
         """Hand the node its next input; a new session comes with its connection."""
@@ -61,6 +65,7 @@ class Dial:
     target: NodeId
     via: tuple[NodeId, ...] = ()
     lost: bool = False  # it will not be answered, though the dialer does not know that yet
+    refusal: Refusal | None = None
 
 
 class Channel:
@@ -80,14 +85,25 @@ class Channel:
 
 
 class Connection:
-    """A session of two nodes, as the wire sees it: direct, or through a proxy."""
+    """A session of two nodes, as the wire sees it: direct, or through a proxy.
 
-    __slots__ = ("channels", "is_broken", "proxy")
+    Channels and identities go by the names of the machines. Those differ from the names of the nodes where
+    two machines run nodes of one name.
+    """
 
-    def __init__(self, dialer: NodeId, target: NodeId, proxy: NodeId | None = None) -> None:
+    __slots__ = ("channels", "identities", "is_broken", "is_taken", "proxy")
+
+    def __init__(self, dialer: Host, target: Host, proxy: NodeId | None = None) -> None:
         self.proxy = proxy
         self.is_broken = False  # its proxy crashed: nothing passes any more, and nobody says so
-        self.channels = {dialer: Channel(self, dialer, target), target: Channel(self, target, dialer)}
+        self.is_taken = False  # it ends because another client takes the dialer's name
+        a, b = dialer.name, target.name
+        self.channels = {a: Channel(self, a, b), b: Channel(self, b, a)}
+        self.identities = {a: dialer.identity, b: target.identity}
+
+    def identity_beside(self, machine: NodeId) -> Identity:
+        """The node at the other end."""
+        return next(identity for name, identity in self.identities.items() if name != machine)
 
 
 @dataclass(slots=True)
@@ -200,26 +216,44 @@ class Network:
         if target is None or not target.is_up:
             self._lose(dial, self._delay(dial.target, dial.dialer))
             return
+        if dialer.dials.get(dial.target) is not dial:
+            return  # given up meanwhile
         if self._collides(dial):
             self._lose(dial, DIAL_TIMEOUT)  # the dial that comes the other way answers it before that
             return
-        if dialer.dials.get(dial.target) is not dial:
-            return  # given up meanwhile
-        target.dials.pop(dial.dialer, None)
-        replaced = dial.dialer in target.connections
-        connection = target.connections[dial.dialer] = Connection(dial.dialer, dial.target, proxy)
+        name, old = dialer.identity.node, target.connections.get(dialer.identity.node)
+        holder = old.identity_beside(dial.target) if old is not None else None
+        dial.refusal = names.refusal(target.identity, dialer.identity, holder or self._first(dialer, target))
+        if dial.refusal is not None:
+            self._lose(dial, self._delay(dial.target, dial.dialer))
+            return
+        target.dials.pop(name, None)
+        if old is not None and holder is not None and names.takes_over(holder, dialer.identity):
+            old.is_taken = True
+            self._transmit(old.channels[dial.target], None)
+        connection = target.connections[name] = Connection(dialer, target, proxy)
         if proxy is not None:
             self._proxied[connection] = None
         channel = connection.channels[dial.target]
         channel.arrived_last = self._clock.now + self._delay(dial.target, dial.dialer)
         self._clock.at(channel.arrived_last, self._dial_succeeds, (dial, connection, target.identity))
-        if replaced:
-            target.receive(SessionDown(dial.dialer, "replaced by a new session"))
+        if old is not None:
+            target.receive(SessionDown(name, "replaced by a new session"))
         target.receive(SessionUp(dialer.identity, dialed=False), connection)
+
+    def _first(self, dialer: Host, target: Host) -> Identity | None:
+        """The broker whose twin the dialer is, if the target can ask it: it knows its address, as live
+        brokers do, and asks there before it lets another machine have the name."""
+        name = dialer.identity.node
+        first = self._hosts.get(name)
+        if first is None or first is dialer or not first.is_up or dialer.identity.is_leaf:
+            return None
+        reachable = not self._is_pair_cut(target.name, name)
+        return first.identity if reachable and target.knows(name) else None
 
     def _collides(self, dial: Dial) -> bool:
         """Whether the target dials back just now and its dial is the one that wins."""
-        other = self._hosts[dial.target].dials.get(dial.dialer)
+        other = self._hosts[dial.target].dials.get(self._hosts[dial.dialer].identity.node)
         return other is not None and not other.lost and dial.target < dial.dialer
 
     def _lose(self, dial: Dial, span: Micros) -> None:
@@ -230,8 +264,9 @@ class Network:
         dial, connection, identity = outcome
         dialer, target = self._hosts[dial.dialer], self._hosts[dial.target]
         if dialer.dials.get(dial.target) is not dial or not target.is_up:
-            if target.connections.get(dial.dialer) is connection:
-                self._reset(target, dial.dialer)
+            name = connection.identities[dial.dialer].node
+            if target.connections.get(name) is connection:
+                self._reset(target, name)
             self._dial_fails(dial)
             return
         del dialer.dials[dial.target]
@@ -242,7 +277,7 @@ class Network:
         dialer = self._hosts[dial.dialer]
         if dialer.dials.get(dial.target) is dial:
             del dialer.dials[dial.target]
-            dialer.receive(ConnectFailed(dial.target))
+            dialer.receive(ConnectFailed(dial.target, dial.refusal))
 
     # -- carrying --------------------------------------------------------------------------------------
 
@@ -291,14 +326,15 @@ class Network:
         if channel.stalled or self._is_cut(channel):
             channel.stalled.append(item)
             return
-        target = self._hosts[channel.target]
-        if target.connections.get(channel.source) is not channel.connection:
+        target, connection = self._hosts[channel.target], channel.connection
+        source = connection.identities[channel.source].node
+        if target.connections.get(source) is not connection:
             self._stale(channel)
         elif item is None:
-            del target.connections[channel.source]
-            target.receive(SessionDown(channel.source, "closed by the peer"))
+            del target.connections[source]
+            target.receive(SessionDown(source, "closed by the peer", taken=connection.is_taken))
         else:
-            target.receive(MessageReceived(channel.source, item))
+            target.receive(MessageReceived(source, item))
 
     def _resume(self, channel: Channel) -> None:
         """The end of a cut: what it held up arrives, before anything that was sent later."""
@@ -311,7 +347,8 @@ class Network:
     def _stale(self, channel: Channel) -> None:
         """The target runs and no longer has this session: a reset goes back, as TCP does."""
         source, target = self._hosts[channel.source], self._hosts[channel.target]
-        if target.is_up and source.connections.get(channel.target) is channel.connection:
+        name = channel.connection.identities[channel.target].node
+        if target.is_up and source.connections.get(name) is channel.connection:
             back = channel.connection.channels[channel.target]
             self._transmit(back, None)
 

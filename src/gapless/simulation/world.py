@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -20,6 +21,7 @@ from gapless.core.effects import (
     Effect,
     LinkAdded,
     Live,
+    NetworkBound,
     NumberingBegun,
     Persist,
     Receipt,
@@ -61,6 +63,8 @@ from gapless.simulation.network import Latency, Network
 
 AT_NO_TIME = 2**62
 """A sequence that nobody publishes."""
+NETWORK = "simulated"
+"""The id of a network whose brokers have joined in an earlier life."""
 
 
 class World:
@@ -89,6 +93,10 @@ class World:
         self.founder: NodeId | None = None
         self.departed: dict[NodeId, None] = {}
         """Brokers that have left the network for good."""
+        self.taken: dict[NodeId, str] = {}
+        """Clients whose names were taken by others, and what they were told."""
+        self.twins: dict[NodeId, NodeId] = {}
+        """Machines that run a second node of a name."""
         self.refused: list[tuple[NodeId, str]] = []
         """Brokers that were asked to leave and could not, and why."""
         self.trace = trace.Trace()
@@ -143,19 +151,50 @@ class World:
         names = sorted({name for each in links for name in each})
         neighbourhoods = {name: neighbourhood(name, links, self.delta) for name in names}
         for name in names:
-            self.add_broker(name, records=[LinkAdded(each) for each in neighbourhoods[name]])
+            links_near = [LinkAdded(each) for each in neighbourhoods[name]]
+            self.add_broker(name, records=[NetworkBound(NETWORK), *links_near])
 
     def add_client(self, name: NodeId, home: NodeId) -> SimulatedHost:
         """A client of the home broker."""
-        config = NodeConfig(node=name, delta=self.delta, home=home, timing=self.timing, limits=self.limits)
+        return self._add_client(name, NodeConfig(node=name, delta=self.delta, home=home))
+
+    def _add_client(self, machine: NodeId, config: NodeConfig) -> SimulatedHost:
+        config = replace(config, timing=self.timing, limits=self.limits)
+        assert config.home is not None
 
         def make(stored: list[Record]) -> Leaf:
-            return Leaf(config, stored, topics=self.topics, rng=self.random(f"client {name}"))
+            return Leaf(config, stored, topics=self.topics, rng=self.random(f"client {machine}"))
 
-        host = self.hosts[name] = SimulatedHost(self, name, make, is_client=True)
-        self.homes[name] = home
+        host = self.hosts[machine] = SimulatedHost(self, machine, make, is_client=True)
+        self.homes[machine] = config.home
         host.start()
         return host
+
+    def add_twin(self, name: NodeId, *, join: tuple[NodeId, ...] = (), copied: bool = False) -> SimulatedHost:
+        """A second broker of a name that is in use, on a machine of its own (the name with an apostrophe);
+        ``copied``: with a copy of the first one's store. Others find only the first one by its name."""
+        machine = f"{name}'"
+        self.twins[machine] = name
+        make = self._broker_maker(name, join, least_incarnation=self.now + 1)
+        store = list(self.hosts[name].store) if copied else []
+        host = self.hosts[machine] = SimulatedHost(self, machine, make, store=store)
+        host.start()
+        return host
+
+    def add_client_twin(self, name: NodeId, *, take_over: bool = False) -> SimulatedHost:
+        """A second client of a name that is in use, at the same home."""
+        machine = f"{name}'"
+        self.twins[machine] = name
+        return self._add_client(
+            machine,
+            NodeConfig(
+                node=name,
+                delta=self.delta,
+                home=self.homes[name],
+                least_incarnation=self.now + 1,
+                take_over=take_over,
+            ),
+        )
 
     def leaf(self, name: NodeId) -> Leaf:
         """The running client of that name."""
@@ -171,7 +210,8 @@ class World:
 
     def brokers(self) -> list[NodeId]:
         """The names of all brokers of the network, running or not."""
-        return [name for name in self.hosts if name not in self.homes and name not in self.departed]
+        others = (self.homes, self.departed, self.twins)
+        return [name for name in self.hosts if not any(name in each for each in others)]
 
     def leave(self, name: NodeId) -> None:
         """Ask a broker to leave the network for good."""
@@ -181,6 +221,11 @@ class World:
         """The broker has left: its machine is switched off."""
         self.departed[name] = None
         self.hosts[name].crash()
+
+    def name_taken(self, name: NodeId, reason: str) -> None:
+        """Another client has this one's name: its process ends."""
+        self.taken[name] = reason
+        self.crash(name)
 
     # -- time ------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from gapless.core.effects import (
     LinkAdded,
     LinkFate,
     LinkRemoved,
+    NetworkBound,
     NumberingBegun,
     PublisherTaken,
     Record,
@@ -44,6 +45,7 @@ _kept = msgspec.msgpack.Decoder(
     | LinkAdded
     | LinkFate
     | Founded
+    | NetworkBound
     | PublisherTaken
     | NumberingBegun
     | TopicDeclared
@@ -77,6 +79,8 @@ def _changes(record: Record) -> Iterator[Change]:
             yield Put(_key("fate", last.node, last.join_point), _encode(record))
         case Founded():
             yield Put(_key("founded"), _encode(record))
+        case NetworkBound():
+            yield Put(_key("network"), _encode(record))
         case PublisherTaken(publisher=publisher):
             yield Put(_key("publisher", publisher), _encode(record))
         case NumberingBegun(publisher=publisher):

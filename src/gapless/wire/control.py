@@ -30,6 +30,9 @@ from gapless.core.model import Identity, Incarnation, NodeId
 VERSIONS = (1, 1)
 """The lowest and the highest version of the protocol that this program speaks."""
 
+TAKEN = "taken"
+"""The code of a ``Goodbye`` to a client whose name another one has taken."""
+
 Address: TypeAlias = tuple[Incarnation, str]
 """Where a node listens, as ``host:port``, and in which of its lives: a later one knows better."""
 
@@ -58,6 +61,9 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag="no-session"):
     """There is no session."""
 
     reason: str
+    code: str = ""
+    """A ``Refusal``, where the dialer must know it; empty, or one that it does not know: no other than nobody
+    being there."""
 
 
 class Who(msgspec.Struct, frozen=True, array_like=True, tag="who"):
@@ -73,6 +79,8 @@ class Here(msgspec.Struct, frozen=True, array_like=True, tag="here"):
     node: NodeId
     delta: int
     book: dict[NodeId, Address]
+    network: str = ""
+    incarnation: Incarnation = 0
 
 
 class Addresses(msgspec.Struct, frozen=True, array_like=True, tag="addresses"):
@@ -95,6 +103,8 @@ class Goodbye(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
     """The last message of a session that one end closes on purpose."""
 
     reason: str
+    code: str = ""
+    """``TAKEN``: another client has taken the name of this one."""
 
 
 Control: TypeAlias = Hello | Welcome | Refused | Who | Here | Addresses | StatusQuery | StatusReport | Goodbye

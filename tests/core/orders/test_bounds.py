@@ -82,7 +82,7 @@ def test_too_many_events_that_wait_for_admission_are_left_with_their_client(limi
     world = start_network(chain("a", "b", "c"), {"p": "b", "s": "a"}, limits=Limits(waiting=limit))
     subscribe_all(world, {"s": ""})
     world.crash("b")
-    world.network.slowness["c", "b"] = 200
+    world.network.slowness["c", "b"] = 250
     world.restart("b")
     order = publisher_order(world, "b")
     world.run_for(SECOND // 5)

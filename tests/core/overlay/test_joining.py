@@ -79,7 +79,7 @@ def test_a_joining_node_asks_one_reachable_join_point_at_a_time() -> None:
 def test_a_refused_node_pauses_and_asks_the_next() -> None:
     made = Fixture("n", join="yz", up="yz")
     made.advance()
-    made.joining.on_refused("y", 5)
+    made.joining.on_refused("y", JoinRefused("not now"), 5)
     assert sent(made.advance(5)) == []
     due = made.joining.wake_at()
     assert due == 5 + TIMING.redial_first
@@ -90,7 +90,7 @@ def test_an_answer_that_was_not_asked_for_is_ignored() -> None:
     made = Fixture("n", join="yz", up="yz")
     made.advance()
     made.joining.on_partial("z", PartialTopology((), (("n", "z"),)), 0)
-    made.joining.on_refused("z", 0)
+    made.joining.on_refused("z", JoinRefused("not now"), 0)
     assert made.joining.state is JoinState.DETACHED
     assert made.topology.links() == []
 

@@ -42,6 +42,8 @@ class JoinRefused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
     """Not now: I am not joined myself. Ask again later, or ask another."""
 
     reason: str
+    is_member: bool = False
+    """A broker of the asking one's name is a member of the network already, in another place."""
 
 
 class PartialTopology(msgspec.Struct, frozen=True, array_like=True, tag="partial"):
@@ -88,6 +90,8 @@ class Neighbourhood(msgspec.Struct, frozen=True, array_like=True, tag="links"):
     state: NodeState
     fates: tuple[Joined, ...] = ()
     """What became of links that brokers have left."""
+    network: str = ""
+    """The id of the sender's network, if it has learned it since the session began."""
 
 
 class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):

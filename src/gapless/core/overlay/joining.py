@@ -83,7 +83,11 @@ class Joining:
         fates: Iterable[Joined] = (),
     ) -> None:
         self.state = JoinState.DETACHED
-        self._is_founder = founder  # it may be a network by itself
+        self.is_founder = founder
+        """Whether this broker may be a network by itself."""
+        self.is_member_elsewhere = ""
+        """Why the join point that was asked last takes this broker for a second one of its name; empty: it
+        does not."""
         self._topology = topology
         self._incarnation = incarnation
         self._join_points = tuple(join_points)
@@ -120,7 +124,7 @@ class Joining:
         topology = self._topology
         own = [link(topology.me, neighbour) for neighbour in topology.neighbours()]
         self._marked_at = dict.fromkeys(topology.links(marked=True), now)
-        if any(topology.is_valid(each) for each in own) or self._is_founder:
+        if any(topology.is_valid(each) for each in own) or self.is_founder:
             self._become(JoinState.VALID_JOINED)
             for each in own:
                 if topology.is_marked(each):
@@ -172,9 +176,10 @@ class Joining:
         if self._asked is not None:
             self._out.append(Send(self._asked, JoinRequest(self._topology.me)))
 
-    def on_refused(self, peer: NodeId, now: Micros) -> None:
+    def on_refused(self, peer: NodeId, refused: JoinRefused, now: Micros) -> None:
         """The join point is not joined itself: ask again after a pause, another one if there is one."""
         if self.state is JoinState.DETACHED and peer == self._asked:
+            self.is_member_elsewhere = refused.reason if refused.is_member else ""
             at = self._join_points.index(peer) + 1
             self._join_points = self._join_points[at:] + self._join_points[:at]
             self._asked = None
@@ -202,7 +207,9 @@ class Joining:
             self._out.append(Send(peer, JoinRefused(f"{topology.me} is leaving the network")))
             return
         if peer != request.node or (peer in topology and peer not in topology.neighbours()):
-            self._out.append(Send(peer, JoinRefused(f"{request.node} is in the network already")))
+            is_member = any(topology.is_valid(link(peer, each)) for each in topology.neighbours(peer))
+            reason = f"{request.node} is in the network already{self._where(peer) if is_member else ''}"
+            self._out.append(Send(peer, JoinRefused(reason, is_member)))
             return
         self._comes_back(peer, topology.me, incarnation)
         self.learn((), (own,), now)
@@ -210,6 +217,13 @@ class Joining:
         if own not in valid and own not in marked:  # δ = 0: PAR_TOP lacks the node's own link (X-D3-06)
             marked.append(own)
         self._out.append(Send(peer, PartialTopology(tuple(valid), tuple(marked))))
+
+    def _where(self, node: NodeId) -> str:
+        """What an operator can do about a broker that asks to join and is a member in another place."""
+        near = ", ".join(self._topology.neighbours(node))
+        return (
+            f", beside {near}: if this is that broker without its store, join there; else choose another --id"
+        )
 
     def on_joined(self, peer: NodeId, joined: Joined, now: Micros) -> None:
         """Phase 2 at a node within δ of the join point (003, algorithm 1)."""

@@ -22,6 +22,7 @@ from gapless.core.effects import (
     LinkAdded,
     LinkFate,
     LinkRemoved,
+    NetworkBound,
     Persist,
     Record,
     Send,
@@ -42,6 +43,7 @@ from gapless.core.messages.overlay import NodeState
 from gapless.core.model import Identity, Incarnation, Link, Micros, NodeId, Path, link
 from gapless.core.overlay.frontier import Frontier, walk
 from gapless.core.overlay.joining import Joining, JoinState, Wave
+from gapless.core.overlay.membership import Membership
 from gapless.core.overlay.partitions import Partitions
 from gapless.core.overlay.sessions import Sessions, Timing
 from gapless.core.overlay.topology import Topology
@@ -70,31 +72,41 @@ class Overlay:
         join_points: Sequence[NodeId],
         founder: bool = False,
         least_incarnation: Incarnation = 1,
+        take_over: bool = False,
         timing: Timing,
         records: Iterable[Record],
         rng: Random,
         out: list[Effect],
     ) -> None:
+        self.me = node
+        """The name of this node."""
+        self.is_leaf = home is not None
+        """Whether this node is a client."""
         self.topology = Topology(node, delta)
         self.state = NodeState.FAILED
         self.frontier = Frontier()
         self.wake_at: Micros | None = None
         """The earliest deadline."""
         self._out = out
-        last_incarnation, is_alone, fates = self._recover(records)
-        self.identity = Identity(node, max(last_incarnation + 1, least_incarnation), home)
+        kept = list(records)
+        last_incarnation, is_alone, fates = self._recover(kept)
+        network = next((each.network for each in kept if isinstance(each, NetworkBound)), "")
+        incarnation = max(last_incarnation + 1, least_incarnation)
+        identity = Identity(node, incarnation, home, network, take_over)
+        self._rng = rng
         if home is not None:
             self.topology.add([link(node, home)])
         self.sessions = Sessions(timing, rng, out)
         self.joining = Joining(
             self.topology,
-            self.identity.incarnation,
+            incarnation,
             join_points,
             timing,
             out,
             founder=founder if is_alone is None else is_alone,
             fates=fates,
         )
+        self._membership = Membership(identity, self.topology, self.sessions, self.joining, out)
         self.partitions = Partitions(self.topology, self.sessions, out)
         self._synced: dict[NodeId, None] = {}  # peers whose links have arrived in this session
         self.held: dict[NodeId, bool] = {}
@@ -134,6 +146,8 @@ class Overlay:
     def start(self, now: Micros) -> None:
         """Begin this incarnation: durable before the first message of it leaves."""
         self._out.append(Persist(IncarnationStarted(self.identity.incarnation)))
+        if self.joining.is_founder and not self.identity.network:
+            self._membership.bind(f"{self._rng.getrandbits(64):016x}", self.state)
         self.joining.start(now)
         returning = not self.is_leaf and self.identity.incarnation > 1 and bool(self.topology.neighbours())
         self._become(NodeState.RECOVERING if returning else NodeState.OPERATIONAL)
@@ -147,21 +161,26 @@ class Overlay:
 
     def session_up(self, identity: Identity, dialed: bool, now: Micros) -> bool:
         """A new session; False when the peer has no business here and was sent away."""
-        peer = identity.node
-        if peer == self.me or (identity.is_leaf and peer in self.topology):
-            self._out.append(Disconnect(peer, f"there is another node of the name {peer}"))
-            return False
-        if identity.is_leaf and (identity.home not in self.topology or self.is_leaf):
-            self._out.append(Disconnect(peer, f"the client's home {identity.home} is not near this broker"))
-            return False
-        if identity.is_leaf and self.joining.is_leaving:
-            self._out.append(Disconnect(peer, f"{self.me} is leaving the network"))
+        peer, reason = identity.node, self._membership.why_no_session(identity)
+        if reason is not None:
+            self._out.append(Disconnect(peer, reason))
+            self.sessions.dial_failed(peer, now)
             return False
         self.sessions.opened(identity, dialed, now)
         self._hops.clear()
+        self._learn_network(identity)
         self._tell_links(identity)
         self.partitions.session_up(peer)
         return True
+
+    def _learn_network(self, peer: Identity) -> None:
+        if not self.identity.network:
+            self._membership.learn(peer, self.state)
+            self._end_sessions_with_strangers()
+
+    def _end_sessions_with_strangers(self) -> None:
+        for peer, reason in self._membership.strangers():
+            self.dismiss(peer, reason)
 
     def _tell_links(self, identity: Identity) -> None:
         valid, marked = self._links_for(identity)
@@ -206,13 +225,14 @@ class Overlay:
                     incarnation = self.sessions.up[peer].incarnation
                     self.joining.on_request(peer, message, now, incarnation)
             case JoinRefused():
-                self.joining.on_refused(peer, now)
+                self.joining.on_refused(peer, message, now)
             case PartialTopology():
                 self.joining.on_partial(peer, message, now)
             case Joined():
                 self.joining.on_joined(peer, message, now)
             case JoinedConfirmed():
                 self.joining.on_confirmed(peer, message)
+        self._learn_network(self.sessions.up[peer].identity)
         if is_new and peer in self.topology and isinstance(message, Joined | Neighbourhood):
             self._tell_links(self.sessions.up[peer].identity)  # at the start of the session it got none
 
@@ -223,6 +243,9 @@ class Overlay:
         self._synced[peer] = None
         if session.identity.is_leaf:
             return
+        if message.network:
+            self._membership.told(peer, message.network)
+            self._end_sessions_with_strangers()
         self._on_fates(peer, message.fates)
         hearsay = [each for each in message.marked if self.me not in each]  # of my own joins I know more
         news = self.joining.learn(message.valid, hearsay, now)
@@ -299,7 +322,7 @@ class Overlay:
     @property
     def is_waiting(self) -> bool:
         """Whether time alone may change the frontier: a peer is to be dialed again, a join goes on."""
-        return bool(self.sessions.failed) or self.joining.is_busy
+        return bool(self.sessions.failed or self.sessions.refused) or self.joining.is_busy
 
     def suspect(self, peer: NodeId, now: Micros) -> None:
         """The failure detector's verdict: treat the peer as failed."""
@@ -387,14 +410,9 @@ class Overlay:
     # -- questions of the orders ------------------------------------------------------------------------
 
     @property
-    def me(self) -> NodeId:
-        """The name of this node."""
-        return self.identity.node
-
-    @property
-    def is_leaf(self) -> bool:
-        """Whether this node is a client."""
-        return self.identity.is_leaf
+    def identity(self) -> Identity:
+        """What this node says of itself when a session is set up."""
+        return self._membership.identity
 
     @property
     def is_joined(self) -> bool:

@@ -11,6 +11,7 @@ untried               dialed when the frontier wants it
 dialing               → up, or failed
 up                    → failed (broken or suspected), or untried (closed as unneeded)
 failed                dialed again after a pause that doubles; → up
+refused               untried still, since it is alive; dialed again like a failed one
 ====================  =================================================================
 """
 
@@ -74,6 +75,11 @@ class Sessions:
     def __init__(self, timing: Timing, rng: Random, out: list[Effect]) -> None:
         self.up: dict[NodeId, Session] = {}
         self.failed: dict[NodeId, Redial] = {}
+        self.refused: dict[NodeId, Redial] = {}
+        """Peers that take this node for a second one of its name. They are alive, so nothing goes round them:
+        a second node that went round them would enter the network behind the back of the first."""
+        self.has_been_up = False
+        """Whether there was a session in this life."""
         self._dialing: dict[NodeId, None] = {}
         self._dialed: dict[NodeId, Micros | None] = {}  # my own sessions, and since when one is unneeded
         self._timing = timing
@@ -89,6 +95,8 @@ class Sessions:
         assert peer not in self.up, "the driver reports the old session down first"
         self.up[peer] = Session(identity, heard_at=now, was_down=peer in self.failed)
         self.failed.pop(peer, None)
+        self.refused.pop(peer, None)
+        self.has_been_up = True
         self._dialing.pop(peer, None)
         if dialed:
             self._dialed[peer] = None
@@ -105,9 +113,22 @@ class Sessions:
         """An attempt found nobody; the next pause is twice as long, and a little random."""
         if self._dialing.pop(peer, 0) == 0 or peer in self.up:
             return
-        pause = self.failed[peer].pause if peer in self.failed else self._timing.redial_first
+        self.refused.pop(peer, None)
+        self.failed[peer] = self._redial(self.failed.get(peer), now)
+
+    def dial_refused(self, peer: NodeId, now: Micros) -> None:
+        """The peer has a live session with another node of this node's name: ask again after a pause."""
+        if self._dialing.pop(peer, 0) == 0 or peer in self.up:
+            return
+        if peer in self.failed:  # it is gone round already
+            self.failed[peer] = self._redial(self.failed[peer], now)
+        else:
+            self.refused[peer] = self._redial(self.refused.get(peer), now)
+
+    def _redial(self, last: Redial | None, now: Micros) -> Redial:
+        pause = last.pause if last is not None else self._timing.redial_first
         jitter = self._rng.randrange(pause // 4 + 1)
-        self.failed[peer] = Redial(now + pause + jitter, min(2 * pause, self._timing.redial_most))
+        return Redial(now + pause + jitter, min(2 * pause, self._timing.redial_most))
 
     def close(self, peer: NodeId, reason: str, now: Micros) -> None:
         """End the session from this side because the peer is believed to have failed."""
@@ -128,10 +149,11 @@ class Sessions:
 
         A session belongs to the node that dialed it; only that node retires it.
         """
-        for peer in [peer for peer in self.failed if peer not in wanted]:
-            del self.failed[peer]
+        for waiting in (self.failed, self.refused):
+            for peer in [peer for peer in waiting if peer not in wanted]:
+                del waiting[peer]
         for peer in wanted:
-            redial = self.failed.get(peer)
+            redial = self.failed.get(peer) or self.refused.get(peer)
             if peer not in self._dialing and peer not in self.up and (redial is None or redial.at <= now):
                 self._dialing[peer] = None
                 self._out.append(Connect(peer, via.get(peer, ())))
@@ -163,7 +185,8 @@ class Sessions:
 
     def wake_at(self) -> Micros | None:
         """The earliest moment at which something is due."""
-        moments = [redial.at for peer, redial in self.failed.items() if peer not in self._dialing]
+        waiting = (*self.failed.items(), *self.refused.items())
+        moments = [redial.at for peer, redial in waiting if peer not in self._dialing]
         moments += [since + self._timing.retire_after for since in self._dialed.values() if since is not None]
         if self._ping_at is not None:
             moments.append(self._ping_at)
