@@ -52,7 +52,7 @@ from gapless.core.node import NodeConfig
 from gapless.core.overlay.sessions import Timing
 from gapless.core.overlay.topology import Topology
 from gapless.simulation import trace
-from gapless.simulation.host import SimulatedHost
+from gapless.simulation.host import Aim, SimulatedHost
 from gapless.simulation.network import Latency, Network
 
 
@@ -84,6 +84,7 @@ class World:
         """Brokers that were asked to leave and could not, and why."""
         self.trace = trace.Trace()
         self.network = Network(self, self.hosts, latency or Latency(), self.random("network"))  # type: ignore[arg-type]
+        self.aim: Aim | None = None
         self._agenda: list[tuple[Micros, int, Callable[[Any], None], Any]] = []
         self._count = 0
         self._sequences: dict[tuple[str, str], int] = {}
@@ -210,8 +211,10 @@ class World:
 
     # -- faults ----------------------------------------------------------------------------------------
 
-    def crash(self, name: NodeId, *, silently: bool = False) -> None:
-        """Kill a node."""
+    def crash(self, name: NodeId, *, silently: bool = False, lossy: bool = False) -> None:
+        """Kill a node; ``lossy``: what it has sent and is still under way is lost with its machine."""
+        if lossy:
+            self.network.lose_in_flight(name)
         self.hosts[name].crash(silently=silently)
         self.record(trace.Crash(t=self.now, node=name))
 
@@ -225,11 +228,12 @@ class World:
         if host.on_restart is not None:
             host.on_restart()
 
-    def replace(self, name: NodeId, *, join: tuple[NodeId, ...]) -> None:
-        """Start a killed broker anew without its store: it joins again, in its old place."""
+    def replace(self, name: NodeId, *, join: tuple[NodeId, ...], clock: Micros | None = None) -> None:
+        """Start a killed broker anew without its store: it joins again, in its old place. Incarnations begin
+        at its clock's reading, which need not be the world's time."""
         host = self.hosts[name]
         host.store.clear()
-        host.make = self._broker_maker(name, join, least_incarnation=self.now)
+        host.make = self._broker_maker(name, join, least_incarnation=self.now if clock is None else clock)
         self.restart(name)
 
     def cut(self, a: NodeId, b: NodeId, *, one_way: bool = False) -> None:
@@ -392,6 +396,11 @@ class World:
                 trace.Confirm(t=self.now, publisher=receipt.publisher, sequence=sequence, topic=receipt.topic)
             )
         self._confirmed[key] = max(receipt.sequence, self._confirmed.get(key, 0))
+
+    def unconfirmed(self, publisher: str, topic: str) -> int:
+        """How many events a publisher has published that it has no receipt of."""
+        key = (publisher, topic)
+        return self._sequences.get(key, 0) - self._confirmed.get(key, 0)
 
     def delivered(self, host: SimulatedHost, effect: Deliver) -> None:
         """A client's application was given events."""
