@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 BUSY: Micros = 20
 """How long a node works on one input."""
+MOST_WAKES = 1_000
+"""More wakes at one moment are a node that spins."""
 ALONE = (SessionUp, SessionDown, UnsubscribeRequested)
 """Inputs that are a batch of their own: what came before must be performed before they happen."""
 
@@ -91,6 +93,9 @@ class SimulatedHost:
     inbox: deque[tuple[Input, Connection | None]] = field(default_factory=deque)
     busy_until: Micros = 0
     wake_at: Micros | None = None
+    woken_at: Micros = 0
+    wakes: int = 0
+    """How often it was woken at that same moment."""
     scheduled: bool = False
     crash_next: bool = False
     """Crash between the two halves of the next batch."""
@@ -209,8 +214,16 @@ class SimulatedHost:
         if self.wake_at != moment or self.node is None:
             return
         self.wake_at = None
+        self._note_wake(moment)
         if not self.scheduled:
             self._step(self._next_batch())
+
+    def _note_wake(self, moment: Micros) -> None:
+        """A node whose deadline never moves on would keep the world at this moment for ever."""
+        self.wakes = self.wakes + 1 if moment == self.woken_at else 0
+        self.woken_at = moment
+        if self.wakes > MOST_WAKES:
+            raise RuntimeError(f"{self.name} wakes at {moment} µs for ever")
 
     def _perform(self, effects: list[Effect]) -> None:
         """The ordering rule: all records are synced before anything else happens."""

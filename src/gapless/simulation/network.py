@@ -85,8 +85,8 @@ class Channel:
         self.arrived_last: Micros = 0
         self.is_lost = False  # its sender's machine died with all that was under way
         self.free_at: Micros = 0  # when the sender's line is free again, on a link with limited rate
-        self.normal: deque[Message] = deque()
-        self.low: deque[Message] = deque()
+        self.normal: deque[Message | None] = deque()
+        self.low: deque[Message | None] = deque()
         self.stalled: deque[Message | None] = deque()  # what a cut holds up; None is the end of the session
 
 
@@ -286,7 +286,7 @@ class Network:
             self.tap(source, effect.peer, message)
         channel = connection.channels[source]
         rate = self.us_per_message.get((source, effect.peer), 0) if self.us_per_message else 0
-        if rate == 0:
+        if rate == 0 and not channel.normal and not channel.low:
             self._transmit(channel, message)
             return
         (channel.low if effect.low else channel.normal).append(message)
@@ -367,7 +367,11 @@ class Network:
         if connections.get(peer) is connection:
             del connections[peer]
         self._proxied.pop(connection, None)
-        self._transmit(connection.channels[source], None)
+        channel = connection.channels[source]
+        if channel.normal or channel.low:
+            channel.low.append(None)
+        else:
+            self._transmit(channel, None)
 
     def crashed(self, name: NodeId, *, silently: bool) -> None:
         """The node is gone. Its operating system may still close its sessions, or nothing does."""

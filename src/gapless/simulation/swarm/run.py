@@ -21,16 +21,28 @@ from gapless.simulation.world import World
 
 
 def simulate_swarm(seed: int) -> tuple[Outcome, trace.Trace]:
-    """Run the seed once and judge."""
-    script, settled = play(features_of(seed), seed)
-    return judge(script, settled=settled), script.stage.world.trace
+    """Run the seed once and judge; code that raises is what a simulation is there to find."""
+    script = prepare(features_of(seed), seed)
+    trouble: dict[str, int] = {}
+    try:
+        if not play(script):
+            trouble["never at rest"] = 1
+    except MemoryError:  # says nothing about the run
+        raise
+    except Exception as error:
+        trouble[f"raised {type(error).__name__}: {error}"] = 1
+    return judge(script, trouble), script.stage.world.trace
 
 
-def play(features: Features, seed: int) -> tuple[Script, bool]:
+def prepare(features: Features, seed: int) -> Script:
+    """The world of a seed and all that will happen in it."""
+    return Script(Stage(build(features, seed), features))
+
+
+def play(script: Script) -> bool:
     """The whole run; and whether it came to rest."""
-    stage = Stage(build(features, seed), features)
+    stage, features = script.stage, script.stage.features
     world = stage.world
-    script = Script(stage)
     world.run(until=WARM_UP)
     _slow_directions(stage)
     world.run(until=script.closes)
@@ -38,7 +50,7 @@ def play(features: Features, seed: int) -> tuple[Script, bool]:
     quiet = max(5 * SECOND, 2 * features.breath + features.timing.redial_most)
     world.run_for(quiet)
     script.crowd.last_words()
-    return script, world.settle(quiet=quiet, within=120 * SECOND)
+    return world.settle(quiet=quiet, within=120 * SECOND)
 
 
 def build(features: Features, seed: int) -> World:
@@ -69,17 +81,16 @@ def _slow_directions(stage: Stage) -> None:
             network.us_per_message[pair] = line_rate(stage)
 
 
-def judge(script: Script, *, settled: bool) -> Outcome:
+def judge(script: Script, trouble: dict[str, int]) -> Outcome:
     """The verdict: the checkers' on the trace, and whether anything waits for ever though all is healed."""
     stage = script.stage
     world = stage.world
-    report = check(world.trace, promise=OrderName.PUBLISHER, healed=True)
-    counts = {str(kind): count for kind, count in report.counts.items()}
-    waiting = {
-        "never at rest": int(not settled),
-        "never confirmed": unconfirmed(world),
-        "never left custody": in_custody(world),
-    }
+    raised = any(each.startswith("raised") for each in trouble)
+    report = check(world.trace, promise=OrderName.PUBLISHER, healed=not raised)
+    waiting = (
+        {} if raised else {"never confirmed": unconfirmed(world), "never left custody": in_custody(world)}
+    )
+    counts = {str(kind): count for kind, count in report.counts.items()} | trouble
     counts |= {kind: count for kind, count in waiting.items() if count}
     return Outcome(
         seed=world.seed,
