@@ -71,7 +71,7 @@ class Crowd:
         clients = stage.clients()
         if not clients:
             return False
-        for client in clients if stage.rng.random() < 0.3 else [stage.rng.choice(clients)]:
+        for client in clients if stage.rng.random() < 0.5 else [stage.rng.choice(clients)]:
             self._publish(client)
         return True
 

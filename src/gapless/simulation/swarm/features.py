@@ -54,6 +54,8 @@ class Features:
     """How many acts an episode has."""
     fault_share: float
     """The part of the acts that are faults."""
+    squeezes: float
+    """The part of the episodes that are squeezes; see ``script``."""
     background: int
     """How many events are published at any time, besides those of the acts."""
     window: int
@@ -99,10 +101,11 @@ def features_of(seed: int) -> Features:
         fanout=rng.choice((1, 2, 3)),
         clients=rng.randrange(2, 6),
         faults=faults,
-        episodes=rng.randrange(2, 7),
+        episodes=rng.randrange(2, 9),
         acts=rng.choice((4, 8, 16)),
         fault_share=rng.choice((0.2, 0.35, 0.5)),
-        background=rng.choice((0, 20, 60)),
+        squeezes=rng.choice((0, 0.5, 0.9)),
+        background=rng.choice((0, 0, 20, 60)),
         window=rng.choice((1, 4, 20, 1_000, 1_000)),
         simple=rng.random() < 0.8,
         topics=_topics(rng),

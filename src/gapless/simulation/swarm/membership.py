@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
+from gapless.core.model import NodeId
 from gapless.simulation.swarm.stage import Stage
 
 MOST_BROKERS = 10
@@ -16,7 +20,22 @@ def join(stage: Stage) -> bool:
     name = f"n{sum(each.startswith('n') for each in stage.world.hosts)}"
     stage.world.add_broker(name, join=tuple(points))
     stage.budget.note()
+    _follow(stage, points)
     return True
+
+
+def _follow(stage: Stage, points: Sequence[NodeId]) -> None:
+    """Sometimes one of the join points crashes soon, with luck just after the join."""
+    if stage.rng.random() < 0.5:
+        moment = stage.world.now + stage.gap(stage.features.breath)
+        stage.world.at(moment, partial(_crash, stage), stage.rng.choice(points))
+
+
+def _crash(stage: Stage, victim: NodeId) -> None:
+    if stage.may_crash(victim):
+        stage.world.crash(victim, silently=stage.rng.random() < 0.5)
+        stage.crashed(victim)
+        stage.counts["crash of a join point"] += 1
 
 
 def leave(stage: Stage) -> bool:

@@ -10,6 +10,30 @@ from gapless.simulation.swarm.features import CALM
 from gapless.simulation.swarm.stage import Act, Stage
 
 WARM_UP: Micros = 1 * SECOND
+BREAKS = (
+    "crash",
+    "crash silently",
+    "crash and lose what is under way",
+    "crash in a batch",
+    "cut",
+    "cut one way",
+    "cut noticed",
+    "suspect",
+    "move a client",
+    "aim at a message",
+)
+HAMPERS = ("slow down", "slow line", "starve")
+GROWTH = ("join", "replace", "leave")
+SQUEEZES = (
+    ("break", "hamper", "subscribe", "break", "publish", "publish"),
+    ("break", "hamper", "subscribe", "connect", "break", "publish", "publish"),
+    ("break", "hamper", "heal", "subscribe", "publish", "break", "publish"),
+    ("grow", "hamper", "break", "connect", "publish", "publish"),
+    ("break", "break", "burst", "hamper", "break", "burst", "heal", "publish"),
+    ("subscribe", "break", "hamper", "burst", "heal", "break", "publish"),
+)
+"""Episodes in which things happen that are dangerous one after the other: somebody is not reached, somebody
+else hears late, a subscription comes just then, and publishers move."""
 TRIES = 4
 """How often an act is tried that cannot be done now."""
 
@@ -59,12 +83,29 @@ class Script:
         moment = WARM_UP
         for _ in range(features.episodes):
             moment += stage.gap(4 * features.breath)
-            for _ in range(features.acts):
-                moment += stage.gap(features.breath)
-                at(moment, self._attempt, (self._draw(), TRIES))
+            longest = features.breath // rng.choice((1, 1, 4, 20))
+            for name in self._episode():
+                moment += stage.gap(longest)
+                at(moment, self._attempt, (name, TRIES))
         for _ in range(features.background):
             at(rng.randrange(WARM_UP, moment), self._attempt, ("publish", 1))
         return moment + stage.gap(4 * features.breath)
+
+    def _episode(self) -> list[str]:
+        """The acts of an episode: any, or those of a squeeze."""
+        rng, features = self.stage.rng, self.stage.features
+        if rng.random() < features.squeezes:
+            drawn = [self._of_the_kind(slot) for slot in rng.choice(SQUEEZES)]
+            return [name for name in drawn if name is not None]
+        return [self._draw() for _ in range(features.acts)]
+
+    def _of_the_kind(self, slot: str) -> str | None:
+        """An act for a slot of a squeeze, if the seed has one."""
+        kinds = {"break": BREAKS, "hamper": HAMPERS, "grow": GROWTH}
+        if slot not in kinds:
+            return slot
+        present = [name for name in kinds[slot] if name in self.stage.features.faults]
+        return self.stage.rng.choice(present) if present else None
 
     def _draw(self) -> str:
         stage = self.stage
