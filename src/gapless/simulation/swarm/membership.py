@@ -26,7 +26,7 @@ def join(stage: Stage) -> bool:
 
 def _follow(stage: Stage, points: Sequence[NodeId]) -> None:
     """Sometimes one of the join points crashes soon, with luck just after the join."""
-    if stage.rng.random() < 0.5:
+    if stage.rng.random() < 0.7:
         moment = stage.world.now + stage.gap(stage.features.breath)
         stage.world.at(moment, partial(_crash, stage), stage.rng.choice(points))
 

@@ -28,7 +28,8 @@ SQUEEZES = (
     ("break", "hamper", "subscribe", "break", "publish", "publish"),
     ("break", "hamper", "subscribe", "connect", "break", "publish", "publish"),
     ("break", "hamper", "heal", "subscribe", "publish", "break", "publish"),
-    ("grow", "hamper", "break", "connect", "publish", "publish"),
+    ("hamper", "grow", "connect", "publish", "break", "publish", "publish"),
+    ("grow", "connect", "publish", "subscribe", "publish", "publish"),
     ("break", "break", "burst", "hamper", "break", "burst", "heal", "publish"),
     ("subscribe", "break", "hamper", "burst", "heal", "break", "publish"),
 )

@@ -36,7 +36,7 @@ class Stage:
 
     def span(self) -> Micros:
         """How long a failure lasts: often shorter than its detection takes, seldom much longer."""
-        return int(self.features.breath * self.rng.choice((0.15, 0.9, 2.5, 5)) * (0.3 + self.rng.random()))
+        return int(self.features.breath * self.rng.choice((0.15, 0.5, 1.5, 4)) * (0.3 + self.rng.random()))
 
     # -- who there is ----------------------------------------------------------------------------------
 
