@@ -226,6 +226,7 @@ def test_what_is_under_way_is_lost_with_its_machine() -> None:
         world.run_for(50 * MILLISECOND)
         world.subscribe("near", "lost", PLAIN.topics[0].name)
         world.run_for(10 * MILLISECOND)
+        world.cut("near", "b1")
         world.crash("b0", lossy=lossy)
         assert crashes.crash(script.stage) is False, "the budget is used up"
         world.run_for(300 * MILLISECOND)

@@ -91,7 +91,7 @@ class Features:
 def features_of(seed: int) -> Features:
     """What the seed has."""
     rng = Random(f"swarm {seed}")
-    delta = rng.choice((1, 1, 1, 2, 2, 3))
+    delta = rng.choice((1, 1, 1, 2, 2, 3, 3))
     latency, timing = _times(rng)
     faults = tuple(each for each in FAULTS if rng.random() < 0.35) or (rng.choice(FAULTS),)
     return Features(

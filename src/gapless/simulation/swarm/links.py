@@ -32,6 +32,7 @@ def cut_noticed(stage: Stage) -> bool:
 def cut_pair(stage: Stage, pair: Pair, *, one_way: bool = False, noticed: bool = False) -> None:
     """Cut this link for a while."""
     stage.budget.spend(pair)
+    stage.focus = pair
     stage.world.cut(*pair, one_way=one_way)
     if noticed:
         _suspect(stage, pair)
@@ -88,13 +89,14 @@ def slowest(stage: Stage) -> int:
 
 
 def slow_down(stage: Stage) -> bool:
-    """A direction is slow for a while."""
-    pair = stage.session()
-    if pair is None or pair in stage.world.network.slowness:
-        return False
-    stage.world.network.slowness[pair] = max(1, stage.rng.randrange(1, slowest(stage) + 1))
-    stage.world.at(stage.world.now + 2 * stage.span(), partial(_speed_up, stage), pair)
-    return True
+    """Some directions are slow for a while."""
+    slowness = stage.world.network.slowness
+    for _ in range(stage.rng.randrange(1, 4)):
+        pair = stage.session()
+        if pair is not None and pair not in slowness:
+            slowness[pair] = stage.rng.randrange(1, slowest(stage) + 1)
+            stage.world.at(stage.world.now + 2 * stage.span(), partial(_speed_up, stage), pair)
+    return bool(slowness)
 
 
 def _speed_up(stage: Stage, pair: Pair) -> None:
@@ -102,14 +104,14 @@ def _speed_up(stage: Stage, pair: Pair) -> None:
 
 
 def slow_line(stage: Stage) -> bool:
-    """A direction carries few messages a second for a while."""
-    pair = stage.session()
+    """Some directions carry few messages a second for a while."""
     rates = stage.world.network.us_per_message
-    if pair is None or pair in rates:
-        return False
-    rates[pair] = line_rate(stage)
-    stage.world.at(stage.world.now + 2 * stage.span(), partial(_widen, stage), pair)
-    return True
+    for _ in range(stage.rng.randrange(1, 3)):
+        pair = stage.session()
+        if pair is not None and pair not in rates:
+            rates[pair] = line_rate(stage)
+            stage.world.at(stage.world.now + 2 * stage.span(), partial(_widen, stage), pair)
+    return bool(rates)
 
 
 def line_rate(stage: Stage) -> Micros:

@@ -29,6 +29,8 @@ class Stage:
         self.without_store: dict[NodeId, tuple[NodeId, ...]] = {}
         """Brokers that will come back without their store, and through whom they join."""
         self.leaving: dict[NodeId, None] = {}
+        self.focus: tuple[NodeId, ...] = ()
+        """The nodes that failed last: what happens near them is more dangerous than elsewhere."""
 
     def gap(self, longest: Micros) -> Micros:
         """Some while up to the longest: a short one as likely as one ten times as long."""
@@ -67,10 +69,14 @@ class Stage:
         """Two nodes that have a session now."""
         hosts = self.world.hosts
         candidates = [name for name in among or hosts if hosts[name].connections]
+        near = [name for name in candidates if name in self.focus]
+        if near and self.rng.random() < 0.4:
+            candidates = near
         if not candidates:
             return None
         name = self.rng.choice(candidates)
-        return name, self.rng.choice(list(hosts[name].connections))
+        pair = name, self.rng.choice(list(hosts[name].connections))
+        return pair if self.rng.random() < 0.5 else pair[::-1]
 
     # -- breaking and repairing --------------------------------------------------------------------------
 
@@ -82,6 +88,7 @@ class Stage:
 
     def crashed(self, victim: NodeId) -> None:
         """The node is down, or about to be: have it restarted later."""
+        self.focus = (victim,)
         self.budget.note()
         self.world.at(self.world.now + self.span(), self.restart, victim)
 
