@@ -91,14 +91,15 @@ class Features:
 def features_of(seed: int) -> Features:
     """What the seed has."""
     rng = Random(f"swarm {seed}")
-    delta = rng.choice((1, 1, 1, 2, 2, 3, 3))
+    beyond = rng.random() < 0.25
+    delta = rng.choice((1, 1, 1, 2) if beyond else (1, 1, 1, 2, 2, 3, 3))
     latency, timing = _times(rng)
     faults = tuple(each for each in FAULTS if rng.random() < 0.35) or (rng.choice(FAULTS),)
     return Features(
         delta=delta,
-        max_down=delta + (rng.choice((1, 2)) if rng.random() < 0.2 else 0),
-        brokers=rng.choice((2, 3, 3, 3, 4, 4, 5, 6, 8)),
-        fanout=rng.choice((1, 2, 3)),
+        max_down=delta + (rng.choice((1, 1, 2)) if beyond else 0),
+        brokers=rng.choice((3, 5, 6, 7, 8) if beyond else (2, 3, 3, 3, 4, 4, 5, 6, 8)),
+        fanout=rng.choice((1, 1, 2) if beyond else (1, 2, 3)),
         clients=rng.randrange(2, 6),
         faults=faults,
         episodes=rng.randrange(3, 13),
