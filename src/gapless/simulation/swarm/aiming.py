@@ -14,6 +14,7 @@ from gapless.core.events import Input, MessageReceived
 from gapless.core.messages import (
     Acknowledged,
     Attached,
+    AttachWanted,
     Confirmed,
     Detached,
     Joined,
@@ -26,6 +27,7 @@ from gapless.core.messages import (
     Publications,
     Superseded,
     Synced,
+    SyncWanted,
 )
 from gapless.core.messages.overlay import NodeState
 from gapless.core.model import Micros, NodeId, OrderName
@@ -39,6 +41,7 @@ MESSAGES: tuple[type, ...] = (
     Log,
     LogReceived,
     Synced,
+    SyncWanted,
     Confirmed,
     Publications,
     Acknowledged,
@@ -49,6 +52,7 @@ MESSAGES: tuple[type, ...] = (
     PartialTopology,
     Neighbourhood,
     Attached,
+    AttachWanted,
     Detached,
 )
 ROLES = ("sender", "receiver", "receiver", "next", "link", "client")
