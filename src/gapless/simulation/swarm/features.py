@@ -94,7 +94,8 @@ def features_of(seed: int) -> Features:
     beyond = rng.random() < 0.25
     delta = rng.choice((1, 1, 1, 2) if beyond else (1, 1, 1, 2, 2, 3, 3))
     latency, timing = _times(rng)
-    faults = tuple(each for each in FAULTS if rng.random() < 0.35) or (rng.choice(FAULTS),)
+    share = rng.choice((0.15, 0.4, 0.7))
+    faults = tuple(each for each in FAULTS if rng.random() < share) or (rng.choice(FAULTS),)
     return Features(
         delta=delta,
         max_down=delta + (rng.choice((1, 1, 2, 5)) if beyond else 0),

@@ -32,6 +32,10 @@ SQUEEZES = (
     ("grow", "connect", "publish", "subscribe", "publish", "publish"),
     ("break", "break", "burst", "hamper", "break", "burst", "heal", "publish"),
     ("subscribe", "break", "hamper", "burst", "heal", "break", "publish"),
+    ("cut noticed", "hamper", "subscribe", "move a client", "publish", "publish"),
+    ("cut noticed", "hamper", "subscribe", "connect", "crash", "publish", "publish"),
+    ("cut noticed", "hamper", "heal", "subscribe", "hamper", "crash", "publish", "publish"),
+    ("move a client", "burst", "hamper", "move a client", "burst", "publish"),
 )
 """Episodes in which things happen that are dangerous one after the other: somebody is not reached, somebody
 else hears late, a subscription comes just then, and publishers move."""
@@ -104,7 +108,7 @@ class Script:
         """An act for a slot of a squeeze, if the seed has one."""
         kinds = {"break": BREAKS, "hamper": HAMPERS, "grow": GROWTH}
         if slot not in kinds:
-            return slot
+            return slot if slot in CALM or slot in self.stage.features.faults else None
         present = [name for name in kinds[slot] if name in self.stage.features.faults]
         return self.stage.rng.choice(present) if present else None
 
