@@ -5,11 +5,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 SEEDS  ?= 1000
 SEED   ?= 0
+POWER_SEEDS = $(if $(filter file,$(origin SEEDS)),10000,$(SEEDS))
 JOBS   ?= auto
 
 MINUTES ?= 60
 
-.PHONY: help setup check style types test demo simulate soak soak-live figures bench clean
+.PHONY: help setup check style types test demo simulate soak power soak-live figures bench clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,6 +43,9 @@ simulate: setup ## many seeded runs: make simulate ARGS="--order best-effort --s
 
 soak: setup ## long simulation under faults: make soak SEEDS=10000 SEED=0
 	$(BIN)/gapless spark simulate --soak --seeds $(SEEDS) --seed $(SEED)
+
+power: setup ## how many random seeds find each known fault: make power SEEDS=10000 SEED=0
+	$(BIN)/python -m tools.power --seeds $(POWER_SEEDS) --seed $(SEED)
 
 soak-live: setup ## real brokers under random faults: make soak-live MINUTES=60 SEED=0
 	$(BIN)/python -m tools.soak_live --minutes $(MINUTES) --seed $(SEED)

@@ -71,9 +71,23 @@ def test_many_seeds_name_the_failing_ones() -> None:
     assert "gapless simulate --order best-effort --crashes 6 --cuts 4 --seed" in result.stdout
 
 
+def test_a_swarm_seed_is_one_command_too(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    outcome = json.loads(run(f"--swarm --seed 80 --json --trace {path}").stdout)
+    assert Trace.read(path).digest() == outcome["digest"]
+    assert sum(outcome["kinds"].values()) >= outcome["faults"] > 0
+    shown = run("--swarm --seed 80").stdout
+    assert outcome["digest"] in shown
+    assert "promises withdrawn" in shown
+    many = json.loads(run("--swarm --seeds 2 --seed 80 --json").stdout)
+    assert many["runs"][0]["digest"] == outcome["digest"]
+    assert many["resets"] == sum(each["resets"] for each in many["runs"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
+        ("--swarm --brokers 4", "--swarm draws everything by the seed"),
         ("--brokers 0", "brokers must be at least 1"),
         ("--delta -1", "delta must be at least 0"),
         ("--latency-ms 0", "latency-ms must be at least 0.01"),

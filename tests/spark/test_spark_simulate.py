@@ -24,7 +24,6 @@ from gapless.cli import app
 from gapless.core.model import OrderName
 from gapless.simulation import trace
 from gapless.simulation.run import Options, Outcome, simulate
-from gapless.simulation.soak import options_of
 from gapless.spark import progress
 from gapless.spark.jobs import simulate as job
 from gapless.spark.schemas import RUNS, TRACE
@@ -246,8 +245,13 @@ def test_a_broken_protocol_is_found_and_each_failing_seed_is_one_command() -> No
 def test_the_soak_is_another_network_for_every_seed() -> None:
     ran = run("--soak --seeds 3 --seed 100 --json")
     assert ran.exit_code == 0, ran.output
-    commands = [row["command"] for row in json.loads(ran.stdout)["runs"]]
-    assert sorted(commands) == sorted(options_of(seed).command(seed) for seed in range(100, 103))
+    runs = json.loads(ran.stdout)["runs"]
+    assert sorted(row["command"] for row in runs) == [
+        f"gapless simulate --swarm --seed {seed}" for seed in range(100, 103)
+    ]
+    assert {row["seed"]: row["digest"] for row in runs} == {
+        seed: simulate(Options(swarm=True), seed)[0].digest for seed in range(100, 103)
+    }
 
 
 @pytest.mark.usefixtures("spark")

@@ -14,9 +14,10 @@ from rich.table import Table
 
 from gapless.core.broker import ORDERS
 from gapless.core.model import BeyondDelta, OrderName
+from gapless.simulation.many import run_many
 from gapless.simulation.run import Options, Outcome
 from gapless.simulation.run import simulate as simulate_once
-from gapless.simulation.swarm import run_many
+from gapless.simulation.swarm.features import features_of
 
 SHOWN = 10
 """How many violations, or failing seeds, a person is shown."""
@@ -38,6 +39,9 @@ def simulate(
         BeyondDelta, typer.Option(help="What the topic does beyond δ failures.")
     ] = BeyondDelta.HOLD,
     latency_ms: Annotated[float, typer.Option(help="Typical latency of a message.")] = 5.0,
+    swarm: Annotated[
+        bool, typer.Option("--swarm", help="The seed draws everything: network, limits, faults, traffic.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Decides everything.")] = 0,
     seeds: Annotated[int, typer.Option(help="Run this many seeds, from --seed on, in parallel.", min=1)] = 1,
     trace: Annotated[Path | None, typer.Option(help="Write what happened as JSON lines.")] = None,
@@ -58,6 +62,7 @@ def simulate(
         max_down=max_down,
         beyond_delta=beyond_delta,
         latency_ms=latency_ms,
+        swarm=swarm,
     )
     if seeds > 1:
         if trace is not None:
@@ -74,6 +79,8 @@ def checked(**values: Any) -> Options:
         options = Options(**values)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
+    if options.swarm and options != Options(swarm=True):
+        raise typer.BadParameter("--swarm draws everything by the seed; leave the other options of a run out")
     available = [each.name for each in ORDERS]
     if options.order not in available:
         raise typer.BadParameter(f"{options.order} is not built yet; there is: {', '.join(available)}")
@@ -95,12 +102,19 @@ def _one(options: Options, seed: int, path: Path | None, as_json: bool) -> bool:
 
 def show(outcome: Outcome, options: Options, console: Console) -> None:
     """One run for people."""
-    table = Table(
-        title=f"{options.order} order, {options.brokers} brokers, δ = {options.delta}", show_header=False
+    drawn = features_of(outcome.seed) if options.swarm else None
+    brokers, delta, budget = (
+        (drawn.brokers, drawn.delta, drawn.max_down)
+        if drawn is not None
+        else (options.brokers, options.delta, options.budget)
     )
+    table = Table(title=f"{options.order} order, {brokers} brokers, δ = {delta}", show_header=False)
     table.add_row("published", f"{outcome.published:,}")
     table.add_row("delivered", f"{outcome.delivered:,}")
-    table.add_row("faults", f"{outcome.faults:,} (at most {options.budget} at a time)")
+    table.add_row("faults", f"{outcome.faults:,} (at most {budget} at a time)")
+    if drawn is not None:
+        table.add_row("promises withdrawn", f"{outcome.resets:,}")
+        table.add_row("what happened", ", ".join(f"{count} {kind}" for kind, count in outcome.kinds.items()))
     table.add_row("messages between nodes", f"{outcome.messages:,}")
     table.add_row("simulated time", f"{outcome.simulated_seconds:.1f} s")
     table.add_row("digest of the trace", outcome.digest)
@@ -146,6 +160,7 @@ def _summary(outcomes: list[Outcome], failing: list[Outcome]) -> dict[str, Any]:
         "delivered": sum(outcome.delivered for outcome in outcomes),
         "faults": sum(outcome.faults for outcome in outcomes),
         "simulated_seconds": sum(outcome.simulated_seconds for outcome in outcomes),
+        "resets": sum(outcome.resets for outcome in outcomes),
         "runs": [asdict(outcome) for outcome in outcomes],
     }
 
@@ -155,8 +170,11 @@ def _show_many(options: Options, outcomes: list[Outcome], failing: list[Outcome]
     published = sum(outcome.published for outcome in outcomes)
     delivered = sum(outcome.delivered for outcome in outcomes)
     faults = sum(outcome.faults for outcome in outcomes)
+    resets = sum(outcome.resets for outcome in outcomes)
     console.print(
-        f"{len(outcomes):,} seeds: {published:,} events published, {delivered:,} delivered, {faults:,} faults"
+        f"{len(outcomes):,} seeds: {published:,} events published, {delivered:,} delivered, "
+        f"{faults:,} faults, {resets:,} promises withdrawn",
+        soft_wrap=True,
     )
     if not failing:
         console.print("[green]ok: every promise was kept in every seed")

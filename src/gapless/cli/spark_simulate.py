@@ -19,7 +19,6 @@ from rich.table import Table
 from gapless.cli.simulate import checked
 from gapless.core.model import BeyondDelta, OrderName
 from gapless.simulation.run import Options
-from gapless.simulation.soak import options_of
 from gapless.spark.jobs import simulate as job
 from gapless.spark.progress import watched
 from gapless.spark.schemas import RESULTS, TRACE
@@ -61,7 +60,7 @@ def simulate(
     latency_ms: Annotated[str | None, _several("Latency of a message.", DEFAULT.latency_ms)] = None,
     seed: Annotated[int, typer.Option(help="The first seed.", min=-(2**62), max=2**62)] = 0,
     seeds: Annotated[int, typer.Option(help="Seeds of each configuration.", min=1, max=MOST_RUNS)] = 100,
-    soak: Annotated[bool, typer.Option("--soak", help="Random networks and faults, by seed.")] = False,
+    soak: Annotated[bool, typer.Option("--soak", help="Each seed draws everything.")] = False,
     traces: Annotated[
         str | None, typer.Option(help="Write the traces, as Parquet, to a new directory.")
     ] = None,
@@ -76,7 +75,7 @@ def simulate(
 
     Every option of a run takes several values: --brokers 7,15,31 --delta 1,2 is six configurations.
     """
-    given = {each.name: context.params[each.name] for each in fields(Options)}
+    given = {each.name: context.params[each.name] for each in fields(Options) if each.name != "swarm"}
     runs = _runs(given, range(seed, seed + seeds), soak=soak)
     began = time.monotonic()
     session = open_session("simulate", master=master, remote=remote)
@@ -94,13 +93,13 @@ def simulate(
 
 
 def _runs(given: dict[str, str | None], seeds: range, *, soak: bool) -> list[tuple[Options, int]]:
-    """What to run: every combination of the given values with every seed, or the networks of the soak."""
+    """What to run: every combination of the given values with every seed, or whatever the seeds draw."""
     values = {name: _read(name, text) for name, text in given.items() if text is not None}
     if soak:
         if values:
             names = ", ".join(map(_option, values))
-            raise typer.BadParameter(f"the soak chooses the networks; leave out {names}")
-        return [(options_of(seed), seed) for seed in seeds]
+            raise typer.BadParameter(f"the seed draws the network; leave out {names}")
+        return [(Options(swarm=True), seed) for seed in seeds]
     grid = [checked(**dict(zip(values, each, strict=True))) for each in product(*values.values())]
     if len(grid) * len(seeds) > MOST_RUNS:
         many = f"{len(grid):,} configurations × {len(seeds):,} seeds"
@@ -140,7 +139,7 @@ def _execute(
                 lines.write.mode("overwrite").partitionBy("run").parquet(traces)
     if out is not None:
         session.createDataFrame(table, RESULTS).coalesce(1).write.mode("overwrite").parquet(out)
-    return [{**row, "counts": dict(row["counts"])} for row in table.to_pylist()]
+    return [{**row, "counts": dict(row["counts"]), "kinds": dict(row["kinds"])} for row in table.to_pylist()]
 
 
 def _reserve(session: SparkSession, path: str, schema: StructType) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
 
 from gapless.core.broker import Broker
 from gapless.core.effects import (
@@ -49,8 +50,31 @@ if TYPE_CHECKING:
 
 BUSY: Micros = 20
 """How long a node works on one input."""
+MOST_WAKES = 1_000
+"""More wakes at one moment are a node that spins."""
 ALONE = (SessionUp, SessionDown, UnsubscribeRequested)
 """Inputs that are a batch of their own: what came before must be performed before they happen."""
+
+
+class When(Enum):
+    """When a node crashes that handles a batch which somebody waited for."""
+
+    BEFORE = "before"
+    WHILE = "while"
+    AFTER = "after"
+
+
+class Aim(Protocol):
+    """Looks at what nodes are about to do, and may crash them just then; see ``simulation.swarm.aiming``."""
+
+    def handling(self, host: SimulatedHost, batch: list[Input]) -> When | None:
+        """The node is about to handle a batch: whether, and when, it crashes with it."""
+
+    def sending(self, host: SimulatedHost, effects: list[Effect]) -> int | None:
+        """The records are synced: after how many of the effects the node crashes, if it does."""
+
+    def stepped(self, host: SimulatedHost) -> None:
+        """The node has done it all."""
 
 
 @dataclass(slots=True, eq=False)
@@ -72,9 +96,14 @@ class SimulatedHost:
     inbox: deque[tuple[Input, Connection | None]] = field(default_factory=deque)
     busy_until: Micros = 0
     wake_at: Micros | None = None
+    woken_at: Micros = 0
+    wakes: int = 0
+    """How often it was woken at that same moment."""
     scheduled: bool = False
     crash_next: bool = False
     """Crash between the two halves of the next batch."""
+    keeps: int | None = None
+    """With ``crash_next``: how many of the batch's records are synced by then, if not all."""
     on_deliver: Callable[[str, Event], None] | None = None
     """The application of a client: called for each delivered event."""
     on_restart: Callable[[], None] | None = None
@@ -107,14 +136,15 @@ class SimulatedHost:
         assert self.node is None, f"{self.name} runs already"
         self.node = self.make(list(self.store))
         self._perform(self.node.start(self.now))
-        self._schedule_wake()
+        if self.is_up:
+            self._schedule_wake()
 
     def crash(self, *, silently: bool = False) -> None:
         """Lose everything but the store."""
         self.node = None
         self.inbox.clear()
         self.sessions.clear()
-        self.crash_next = False
+        self.crash_next, self.keeps = False, None
         self.wake_at = None
         self.world.network.crashed(self.name, silently=silently)
 
@@ -164,13 +194,23 @@ class SimulatedHost:
         assert self.node is not None
         world = self.world
         self.busy_until = world.now + BUSY * max(len(batch), 1)
+        aim = world.aim
+        when = aim.handling(self, batch) if aim is not None else None
+        if when is When.BEFORE:
+            world.crash(self.name)
+            return
         if self.is_client:
             batch = _joined(batch)
         effects = self.node.step(batch, self.now)
         if self.is_client:
             world.requested(self.name, batch, effects)
+        self.crash_next |= when is When.WHILE
         self._perform(effects)
+        if when is When.AFTER and self.node is not None:
+            world.crash(self.name)
         if self.node is not None:
+            if aim is not None:
+                aim.stepped(self)
             if self.stepped is not None:
                 self.stepped(self.node)
             if self.inbox and not self.scheduled:
@@ -191,18 +231,33 @@ class SimulatedHost:
         if self.wake_at != moment or self.node is None:
             return
         self.wake_at = None
+        self._note_wake(moment)
         if not self.scheduled:
             self._step(self._next_batch())
+
+    def _note_wake(self, moment: Micros) -> None:
+        """A node whose deadline never moves on would keep the world at this moment for ever."""
+        self.wakes = self.wakes + 1 if moment == self.woken_at else 0
+        self.woken_at = moment
+        if self.wakes > MOST_WAKES:
+            raise RuntimeError(f"{self.name} wakes at {moment} µs for ever")
 
     def _perform(self, effects: list[Effect]) -> None:
         """The ordering rule: all records are synced before anything else happens."""
         world = self.world
-        for effect in effects:
-            if type(effect) is Persist:
-                self.store.append(effect.record)
+        records = [effect.record for effect in effects if type(effect) is Persist]
         if self.crash_next:
+            self.store += records[: self.keeps]
             world.crash(self.name)
             return
+        self.store += records
+        last = world.aim.sending(self, effects) if world.aim is not None else None
+        self._perform_all(effects[:last])
+        if last is not None and self.node is not None:
+            world.crash(self.name)
+
+    def _perform_all(self, effects: list[Effect]) -> None:
+        world = self.world
         for effect in effects:
             if type(effect) is Send:
                 connection = self.sessions.get(effect.peer)

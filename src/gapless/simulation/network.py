@@ -71,16 +71,27 @@ class Dial:
 class Channel:
     """One direction of a session."""
 
-    __slots__ = ("arrived_last", "connection", "free_at", "low", "normal", "source", "stalled", "target")
+    __slots__ = (
+        "arrived_last",
+        "connection",
+        "free_at",
+        "is_lost",
+        "low",
+        "normal",
+        "source",
+        "stalled",
+        "target",
+    )
 
     def __init__(self, connection: Connection, source: NodeId, target: NodeId) -> None:
         self.connection = connection
         self.source = source
         self.target = target
         self.arrived_last: Micros = 0
+        self.is_lost = False  # its sender's machine died with all that was under way
         self.free_at: Micros = 0  # when the sender's line is free again, on a link with limited rate
-        self.normal: deque[Message] = deque()
-        self.low: deque[Message] = deque()
+        self.normal: deque[Message | None] = deque()
+        self.low: deque[Message | None] = deque()
         self.stalled: deque[Message | None] = deque()  # what a cut holds up; None is the end of the session
 
 
@@ -113,6 +124,11 @@ class Latency:
     typical: Micros = 5 * MILLISECOND
     tail_chance: float = 0.02
 
+    @property
+    def most(self) -> Micros:
+        """No message takes longer than this."""
+        return int(self.typical * 1.5 * (12 if self.tail_chance else 1)) + 1
+
     def draw(self, rng: Random) -> Micros:
         """A latency of one message."""
         factor = 0.5 + rng.random()
@@ -133,6 +149,7 @@ class Network:
         self.dark: dict[NodeId, None] = {}  # crashed with their whole machine: nothing answers there
         self.slowness: dict[tuple[NodeId, NodeId], int] = {}
         self.us_per_message: dict[tuple[NodeId, NodeId], Micros] = {}
+        self.starved: dict[tuple[NodeId, NodeId], None] = {}  # only signs of life pass at once
         self.messages = 0
         self.in_flight = 0  # messages under way, without signs of life
         self.useful_at: Micros = 0  # when something other than a sign of life was sent last
@@ -151,6 +168,9 @@ class Network:
     def heal_link(self, source: NodeId, target: NodeId) -> None:
         """Let the direction go again; what waited in the session arrives, in order."""
         self.cut.pop((source, target), None)
+        self._go_on(source, target)
+
+    def _go_on(self, source: NodeId, target: NodeId) -> None:
         a, b = self._hosts[source].connections, self._hosts[target].connections
         direct = a.get(target) or b.get(source)
         for connection in (*([direct] if direct is not None else ()), *self._proxied):
@@ -174,6 +194,16 @@ class Network:
         """Lose a message inside the session: nothing later may ever arrive on it (P0-09)."""
         channel = self._hosts[source].connections[target].channels[source]
         channel.arrived_last = 1 << 62
+
+    def lose_in_flight(self, source: NodeId) -> None:
+        """Lose what the node has sent and nobody has received yet; the end of its sessions still shows."""
+        for connection in self._hosts[source].connections.values():
+            connection.channels[source].is_lost = True
+
+    def feed(self, source: NodeId, target: NodeId) -> None:
+        """End the starving of a direction; what waited arrives, in order."""
+        self.starved.pop((source, target), None)
+        self._go_on(source, target)
 
     # -- opening ---------------------------------------------------------------------------------------
 
@@ -291,7 +321,7 @@ class Network:
             self.tap(source, effect.peer, message)
         channel = connection.channels[source]
         rate = self.us_per_message.get((source, effect.peer), 0) if self.us_per_message else 0
-        if rate == 0:
+        if rate == 0 and not channel.normal and not channel.low:
             self._transmit(channel, message)
             return
         (channel.low if effect.low else channel.normal).append(message)
@@ -323,8 +353,10 @@ class Network:
         self._deliver(channel, item)
 
     def _deliver(self, channel: Channel, item: Message | None) -> None:
-        if channel.stalled or self._is_cut(channel):
+        if (channel.stalled or self._is_cut(channel) or self.starved) and not self._passes(channel, item):
             channel.stalled.append(item)
+            return
+        if channel.is_lost and item is not None:
             return
         target, connection = self._hosts[channel.target], channel.connection
         source = connection.identities[channel.source].node
@@ -336,9 +368,16 @@ class Network:
         else:
             target.receive(MessageReceived(source, item))
 
+    def _passes(self, channel: Channel, item: Message | None) -> bool:
+        """Whether the item arrives now on a channel that is cut, starved, or has others waiting."""
+        is_starved = (channel.source, channel.target) in self.starved
+        if self._is_cut(channel) or (channel.stalled and not is_starved):
+            return False
+        return not is_starved or type(item) is Ping
+
     def _resume(self, channel: Channel) -> None:
         """The end of a cut: what it held up arrives, before anything that was sent later."""
-        if self._is_cut(channel):
+        if self._is_cut(channel) or (channel.source, channel.target) in self.starved:
             return
         waiting, channel.stalled = channel.stalled, deque()
         for item in waiting:
@@ -365,7 +404,11 @@ class Network:
         if connections.get(peer) is connection:
             del connections[peer]
         self._proxied.pop(connection, None)
-        self._transmit(connection.channels[source], None)
+        channel = connection.channels[source]
+        if channel.normal or channel.low:
+            channel.low.append(None)
+        else:
+            self._transmit(channel, None)
 
     def crashed(self, name: NodeId, *, silently: bool) -> None:
         """The node is gone. Its operating system may still close its sessions, or nothing does."""

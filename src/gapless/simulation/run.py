@@ -7,91 +7,31 @@ nothing and is judged by the promise of publisher order, to show that the checke
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from gapless.core.limits import Limits
-from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, Micros, OrderName, Topic
+from gapless.core.model import MILLISECOND, SECOND, Micros, OrderName, Topic
 from gapless.core.overlay.sessions import Timing
 from gapless.simulation import trace
 from gapless.simulation.checkers import Violation, check
 from gapless.simulation.faults import Faults, Window
 from gapless.simulation.network import Latency
+from gapless.simulation.options import Options, Outcome
+from gapless.simulation.swarm.run import simulate_swarm
 from gapless.simulation.trees import random_tree
 from gapless.simulation.workload import TOPIC, Plan, Workload
 from gapless.simulation.world import World
 
+__all__ = ["Options", "Outcome", "build", "judge", "simulate"]
+
 WARM_UP: Micros = 2 * SECOND
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What a run is made of; with a seed it decides everything."""
-
-    order: OrderName = OrderName.PUBLISHER
-    repositories: int = 0
-    brokers: int = 15
-    fanout: int = 3
-    delta: int = 1
-    publishers: int = 4
-    subscribers: int = 6
-    events: int = 100
-    crashes: int = 0
-    cuts: int = 0
-    max_down: int | None = None
-    beyond_delta: BeyondDelta = BeyondDelta.HOLD
-    latency_ms: float = 5.0
-
-    def __post_init__(self) -> None:
-        smallest = {"brokers": 1, "fanout": 1, "latency_ms": 0.01}
-        for each in fields(self):
-            value = getattr(self, each.name)
-            least = smallest.get(each.name, 0)
-            if isinstance(value, int | float) and value < least:
-                raise ValueError(f"{each.name.replace('_', '-')} must be at least {least}, not {value}")
-
-    @property
-    def budget(self) -> int:
-        """The most failures at a time: δ, unless said otherwise."""
-        return self.delta if self.max_down is None else self.max_down
-
-    def as_arguments(self) -> list[str]:
-        """The command-line options that differ from the defaults."""
-        arguments = []
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if value != each.default and value is not None:
-                arguments += [f"--{each.name.replace('_', '-')}", str(value)]
-        return arguments
-
-    def command(self, seed: int) -> str:
-        """The one command that runs a seed again."""
-        return " ".join(["gapless simulate", *self.as_arguments(), "--seed", str(seed)])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What came of a run."""
-
-    seed: int
-    verdict: str
-    violations: list[dict[str, Any]]
-    published: int
-    delivered: int
-    faults: int
-    simulated_seconds: float
-    digest: str
-    messages: int = 0
-    counts: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def ok(self) -> bool:
-        """Whether every promise was kept."""
-        return self.verdict == "ok"
 
 
 def simulate(options: Options, seed: int) -> tuple[Outcome, trace.Trace]:
     """Run once and judge."""
+    if options.swarm:
+        return simulate_swarm(seed)
     world = build(options, seed)
     traffic = Plan(
         publishers=options.publishers,
@@ -163,6 +103,7 @@ def judge(world: World, options: Options, faults: int, *, settled: bool) -> Outc
         simulated_seconds=world.now / SECOND,
         digest=world.trace.digest(),
         messages=world.network.messages,
+        resets=sum(type(each) is trace.Reset for each in world.trace),
     )
 
 

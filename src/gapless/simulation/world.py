@@ -58,7 +58,7 @@ from gapless.core.node import NodeConfig
 from gapless.core.overlay.sessions import Timing
 from gapless.core.overlay.topology import Topology
 from gapless.simulation import trace
-from gapless.simulation.host import SimulatedHost
+from gapless.simulation.host import Aim, SimulatedHost
 from gapless.simulation.network import Latency, Network
 
 AT_NO_TIME = 2**62
@@ -101,6 +101,7 @@ class World:
         """Brokers that were asked to leave and could not, and why."""
         self.trace = trace.Trace()
         self.network = Network(self, self.hosts, latency or Latency(), self.random("network"))  # type: ignore[arg-type]
+        self.aim: Aim | None = None
         self._agenda: list[tuple[Micros, int, Callable[[Any], None], Any]] = []
         self._count = 0
         self.fenced: dict[tuple[NodeId, str], None] = {}
@@ -270,8 +271,10 @@ class World:
 
     # -- faults ----------------------------------------------------------------------------------------
 
-    def crash(self, name: NodeId, *, silently: bool = False) -> None:
-        """Kill a node."""
+    def crash(self, name: NodeId, *, silently: bool = False, lossy: bool = False) -> None:
+        """Kill a node; ``lossy``: what it has sent and is still under way is lost with its machine."""
+        if lossy:
+            self.network.lose_in_flight(name)
         self.hosts[name].crash(silently=silently)
         self.record(trace.Crash(t=self.now, node=name))
 
@@ -293,11 +296,12 @@ class World:
         for key in [key for key in self._counting if key[0] == name]:
             del self._counting[key]
 
-    def replace(self, name: NodeId, *, join: tuple[NodeId, ...]) -> None:
-        """Start a killed broker anew without its store: it joins again, in its old place."""
+    def replace(self, name: NodeId, *, join: tuple[NodeId, ...], clock: Micros | None = None) -> None:
+        """Start a killed broker anew without its store: it joins again, in its old place. Incarnations begin
+        at its clock's reading, which need not be the world's time."""
         host = self.hosts[name]
         host.store.clear()
-        host.make = self._broker_maker(name, join, least_incarnation=self.now)
+        host.make = self._broker_maker(name, join, least_incarnation=self.now if clock is None else clock)
         self.restart(name)
 
     def cut(self, a: NodeId, b: NodeId, *, one_way: bool = False) -> None:
@@ -381,6 +385,9 @@ class World:
 
     def adopt(self, client: NodeId, publisher: str, records: Sequence[Record]) -> None:
         """A client goes on with a publisher of an earlier one."""
+        for each in records:
+            if isinstance(each, NumberingBegun) and (publisher, each.numbering) in self._sources:
+                self._counting[client, publisher] = self._sources[publisher, each.numbering]
         self.hosts[client].receive(PublisherAdopted(publisher, tuple(records)))
 
     def told(self, client: NodeId, effect: Answered | TopicDeleted) -> None:
@@ -492,6 +499,11 @@ class World:
         for sequence in range(self._confirmed.get(key, 0) + 1, receipt.sequence + 1):
             self.record(trace.Confirm(t=self.now, publisher=name, sequence=sequence, topic=receipt.topic))
         self._confirmed[key] = max(receipt.sequence, self._confirmed.get(key, 0))
+
+    def unconfirmed(self, publisher: str, topic: str) -> int:
+        """How many events a publisher has published that it has no receipt of."""
+        key = (publisher, topic)
+        return self._sequences.get(key, 0) - self._confirmed.get(key, 0)
 
     def delivered(self, host: SimulatedHost, effect: Deliver) -> None:
         """A client's application was given events."""

@@ -76,6 +76,7 @@ RUNS = _table(
         "cuts": NUMBER,
         "beyond_delta": TEXT,
         "latency_ms": REAL,
+        "swarm": FLAG,
         "seed": NUMBER,
     },
     {"max_down": NUMBER},
@@ -95,6 +96,8 @@ RESULTS = StructType(
                 "faults": NUMBER,
                 "simulated_seconds": REAL,
                 "messages": NUMBER,
+                "resets": NUMBER,
+                "kinds": NUMBERS,
                 "digest": TEXT,
                 "command": TEXT,
             },
@@ -103,4 +106,5 @@ RESULTS = StructType(
     ]
 )
 """What came of a run: its name in a trace table, its options and seed, what happened, and the command that
-runs it again; ``counts`` is {kind of violation: how many}."""
+runs it again; ``counts`` is {kind of violation: how many},
+``kinds`` {kind of act: how many} of a run that draws them."""

@@ -144,6 +144,7 @@ def _result(options: Options, outcome: Outcome) -> dict[str, Any]:
         **asdict(options),
         **{name: getattr(outcome, name) for name in named},
         "counts": list(outcome.counts.items()),
+        "kinds": list(outcome.kinds.items()),
         "run": name_of(options, outcome.seed),
         "command": options.command(outcome.seed),
     }

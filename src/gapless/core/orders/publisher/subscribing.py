@@ -288,7 +288,7 @@ class Subscribing:
         numbering = header.generation[0]
         if own.began_anew(publisher, numbering):
             self._reset(own, publisher, numbering, 1)
-        elif publisher in own.flowing or self._may_have_missed(own, header):
+        elif sequence > 1 and (publisher in own.flowing or self._may_have_missed(own, header)):
             self._reset(own, publisher, numbering, sequence)
         own.flowing[publisher] = numbering
 

@@ -1,0 +1,62 @@
+"""Crashes of brokers and clients: at once, with what is under way, or in the middle of a batch."""
+
+from __future__ import annotations
+
+from gapless.simulation.swarm.stage import Stage
+
+
+def crash(stage: Stage, *, silently: bool = False, lossy: bool = False) -> bool:
+    """Kill some broker, also one that is recovering."""
+    running = stage.running()
+    if not running:
+        return False
+    victim = stage.rng.choice(running)
+    if not stage.may_crash(victim):
+        return False
+    stage.world.crash(victim, silently=silently, lossy=lossy)
+    stage.crashed(victim)
+    return True
+
+
+def crash_silently(stage: Stage) -> bool:
+    """The machine goes dark: nobody is told that its sessions ended."""
+    return crash(stage, silently=True)
+
+
+def crash_lossily(stage: Stage) -> bool:
+    """What the broker had sent, and was still under way, is lost with it."""
+    return crash(stage, silently=stage.rng.random() < 0.5, lossy=True)
+
+
+def crash_in_a_batch(stage: Stage, *, torn: bool = False) -> bool:
+    """The next batch is synced, and nothing of it is done."""
+    running = stage.running()
+    if not running:
+        return False
+    victim = stage.rng.choice(running)
+    if not stage.may_crash(victim):
+        return False
+    host = stage.world.hosts[victim]
+    host.crash_next = True
+    host.keeps = stage.rng.randrange(3) if torn else None
+    stage.crashed(victim)
+    return True
+
+
+def crash_in_a_write(stage: Stage) -> bool:
+    """Of the next batch only some records are synced, and nothing is done."""
+    return crash_in_a_batch(stage, torn=True)
+
+
+def crash_a_client(stage: Stage) -> bool:
+    """A client dies with its subscriptions; its publisher goes on when it is back."""
+    clients = stage.clients()
+    if not clients:
+        return False
+    victim = stage.rng.choice(clients)
+    if stage.rng.random() < 0.3:
+        stage.world.hosts[victim].crash_next = True
+    else:
+        stage.world.crash(victim, silently=stage.rng.random() < 0.5)
+    stage.crashed(victim)
+    return True

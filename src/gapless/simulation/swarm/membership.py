@@ -1,0 +1,67 @@
+"""Networks that grow, shrink and lose brokers with their stores, whatever else happens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from gapless.core.model import NodeId
+from gapless.simulation.swarm.stage import Stage
+
+MOST_BROKERS = 10
+
+
+def join(stage: Stage) -> bool:
+    """A broker joins through one, two or three others, which may fail before it has."""
+    members = stage.members()
+    if not members or not stage.budget.has_room() or len(stage.world.brokers()) >= MOST_BROKERS:
+        return False
+    points = stage.rng.sample(members, min(len(members), stage.rng.choice((1, 2, 2, 3))))
+    name = f"n{sum(each.startswith('n') for each in stage.world.hosts)}"
+    stage.world.add_broker(name, join=tuple(points))
+    stage.budget.note()
+    _follow(stage, points)
+    return True
+
+
+def _follow(stage: Stage, points: Sequence[NodeId]) -> None:
+    """Sometimes one of the join points crashes soon, with luck just after the join."""
+    if stage.rng.random() < 0.7:
+        moment = stage.world.now + stage.gap(stage.features.breath)
+        stage.world.at(moment, partial(_crash, stage), stage.rng.choice(points))
+
+
+def _crash(stage: Stage, victim: NodeId) -> None:
+    if stage.may_crash(victim):
+        stage.world.crash(victim, silently=stage.rng.random() < 0.5)
+        stage.crashed(victim)
+        stage.counts["crash of a join point"] += 1
+
+
+def leave(stage: Stage) -> bool:
+    """A broker at the edge that nobody calls home leaves for good."""
+    homes = set(stage.world.homes.values())
+    members = [name for name in stage.members() if name not in homes and name not in stage.leaving]
+    edge = [name for name in members if len(stage.neighbours(name)) == 1]
+    if not edge or len(stage.world.brokers()) < 3:
+        return False
+    name = stage.rng.choice(edge)
+    stage.leaving[name] = None
+    stage.world.leave(name)
+    return True
+
+
+def replace(stage: Stage) -> bool:
+    """A broker dies with its store, and joins anew in its old place, through one or more neighbours."""
+    members = stage.members()
+    if not members:
+        return False
+    victim = stage.rng.choice(members)
+    points = [each for each in stage.neighbours(victim) if each in members]
+    if not points or victim in stage.leaving or not stage.may_crash(victim):
+        return False
+    chosen = stage.rng.sample(points, stage.rng.randrange(1, len(points) + 1))
+    stage.world.crash(victim, silently=stage.rng.random() < 0.5, lossy=stage.rng.random() < 0.5)
+    stage.without_store[victim] = tuple(chosen)
+    stage.crashed(victim)
+    return True

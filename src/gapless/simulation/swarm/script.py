@@ -1,0 +1,131 @@
+"""When what happens: episodes in which acts follow each other closely, and some rest between them."""
+
+from __future__ import annotations
+
+from gapless.core.model import SECOND, Micros
+from gapless.simulation.swarm import crashes, links, membership
+from gapless.simulation.swarm.aiming import Aims
+from gapless.simulation.swarm.clients import Crowd
+from gapless.simulation.swarm.features import CALM
+from gapless.simulation.swarm.stage import Act, Stage
+
+WARM_UP: Micros = 1 * SECOND
+BREAKS = (
+    "crash",
+    "crash silently",
+    "crash and lose what is under way",
+    "crash in a batch",
+    "cut",
+    "cut one way",
+    "cut noticed",
+    "suspect",
+    "move a client",
+    "aim at a message",
+)
+HAMPERS = ("slow down", "slow line", "starve")
+GROWTH = ("join", "replace", "leave")
+SQUEEZES = (
+    ("break", "hamper", "subscribe", "break", "publish", "publish"),
+    ("break", "hamper", "subscribe", "connect", "break", "publish", "publish"),
+    ("break", "hamper", "heal", "subscribe", "publish", "break", "publish"),
+    ("hamper", "grow", "connect", "publish", "break", "publish", "publish"),
+    ("grow", "connect", "publish", "subscribe", "publish", "publish"),
+    ("break", "break", "burst", "hamper", "break", "burst", "heal", "publish"),
+    ("subscribe", "break", "hamper", "burst", "heal", "break", "publish"),
+    ("cut noticed", "hamper", "subscribe", "move a client", "publish", "publish"),
+    ("cut noticed", "hamper", "subscribe", "connect", "crash", "publish", "publish"),
+    ("cut noticed", "hamper", "heal", "subscribe", "hamper", "crash", "publish", "publish"),
+    ("move a client", "burst", "hamper", "move a client", "burst", "publish"),
+)
+"""Episodes in which things happen that are dangerous one after the other: somebody is not reached, somebody
+else hears late, a subscription comes just then, and publishers move."""
+TRIES = 4
+"""How often an act is tried that cannot be done now."""
+
+
+class Script:
+    """Draws the acts of a run and has them happen."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.crowd = crowd = Crowd(stage)
+        self.aims = Aims(stage, (crowd.publish, crowd.burst, crowd.subscribe, crowd.connect))
+        self.acts: dict[str, Act] = {
+            "crash": crashes.crash,
+            "crash silently": crashes.crash_silently,
+            "crash and lose what is under way": crashes.crash_lossily,
+            "crash in a batch": crashes.crash_in_a_batch,
+            "crash in a write": crashes.crash_in_a_write,
+            "crash a client": crashes.crash_a_client,
+            "cut": links.cut,
+            "cut one way": links.cut_one_way,
+            "cut noticed": links.cut_noticed,
+            "suspect": links.suspect,
+            "slow down": links.slow_down,
+            "slow line": links.slow_line,
+            "starve": links.starve,
+            "cut off a client": links.cut_off_a_client,
+            "move a client": links.move_a_client,
+            "adopt": crowd.adopt,
+            "join": membership.join,
+            "leave": membership.leave,
+            "replace": membership.replace,
+            "aim at a message": self.aims.at_a_message,
+            "aim at a phase": self.aims.at_a_phase,
+            "publish": crowd.publish,
+            "burst": crowd.burst,
+            "subscribe": crowd.subscribe,
+            "unsubscribe": crowd.unsubscribe,
+            "connect": crowd.connect,
+            "heal": links.heal_early,
+        }
+        self.closes = self._write()
+
+    def _write(self) -> Micros:
+        """Spread the acts over the time; the answer is when the last one is done."""
+        stage, features = self.stage, self.stage.features
+        rng, at = stage.rng, stage.world.at
+        moment = WARM_UP
+        for _ in range(features.episodes):
+            moment += stage.gap(4 * features.breath)
+            longest = features.breath // rng.choice((1, 1, 4, 20))
+            for name in self._episode():
+                moment += stage.gap(longest)
+                at(moment, self._attempt, (name, TRIES))
+        for _ in range(features.background):
+            at(rng.randrange(WARM_UP, moment), self._attempt, ("publish", 1))
+        return moment + stage.gap(4 * features.breath)
+
+    def _episode(self) -> list[str]:
+        """The acts of an episode: any, or those of a squeeze."""
+        rng, features = self.stage.rng, self.stage.features
+        if rng.random() < features.squeezes:
+            drawn = [self._of_the_kind(slot) for slot in rng.choice(SQUEEZES)]
+            return [name for name in drawn if name is not None]
+        return [self._draw() for _ in range(features.acts)]
+
+    def _of_the_kind(self, slot: str) -> str | None:
+        """An act for a slot of a squeeze, if the seed has one."""
+        kinds = {"break": BREAKS, "hamper": HAMPERS, "grow": GROWTH}
+        if slot not in kinds:
+            return slot if slot in CALM or slot in self.stage.features.faults else None
+        present = [name for name in kinds[slot] if name in self.stage.features.faults]
+        return self.stage.rng.choice(present) if present else None
+
+    def _draw(self) -> str:
+        stage = self.stage
+        if stage.rng.random() < stage.features.fault_share:
+            return stage.rng.choice(stage.features.faults)
+        return stage.rng.choices(CALM, (6, 2, 3, 1, 1, 1))[0]
+
+    def _attempt(self, what: tuple[str, int]) -> None:
+        """Do it if it can be done now, else try again a little later."""
+        name, tries = what
+        stage = self.stage
+        if not stage.is_open:
+            return
+        if self.acts[name](stage):
+            stage.counts[name] += 1
+        elif tries > 1:
+            at = stage.world.now + stage.gap(stage.features.breath)
+            stage.world.at(at, self._attempt, (name, tries - 1))

@@ -1,0 +1,133 @@
+"""What all acts share: the world, the features, luck, the budget, and how broken things are repaired."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import TypeAlias
+
+from gapless.core.broker import Broker
+from gapless.core.model import Micros, NodeId
+from gapless.simulation.swarm.budget import Budget, Pair
+from gapless.simulation.swarm.features import Features
+from gapless.simulation.world import World
+
+
+class Stage:
+    """Where acts happen."""
+
+    def __init__(self, world: World, features: Features) -> None:
+        self.world = world
+        self.features = features
+        self.rng: Random = world.random("acts")
+        self.budget = Budget(world, features.max_down)
+        self.counts: Counter[str] = Counter()
+        self.is_open = True
+        """Whether things may still break."""
+        self.without_store: dict[NodeId, tuple[NodeId, ...]] = {}
+        """Brokers that will come back without their store, and through whom they join."""
+        self.leaving: dict[NodeId, None] = {}
+        self.focus: tuple[NodeId, ...] = ()
+        """The nodes that failed last: what happens near them is more dangerous than elsewhere."""
+
+    def gap(self, longest: Micros) -> Micros:
+        """Some while up to the longest: a short one as likely as one ten times as long."""
+        return int(math.exp(self.rng.uniform(math.log(500), math.log(max(longest, 1_000)))))
+
+    def span(self) -> Micros:
+        """How long a failure lasts: often shorter than its detection takes, seldom much longer."""
+        return int(self.features.breath * self.rng.choice((0.15, 0.5, 1.5, 4)) * (0.3 + self.rng.random()))
+
+    # -- who there is ----------------------------------------------------------------------------------
+
+    def running(self) -> list[NodeId]:
+        """The brokers that run."""
+        return [name for name in self.world.brokers() if self.world.hosts[name].is_up]
+
+    def members(self) -> list[NodeId]:
+        """The brokers that run and have joined."""
+        return [name for name in self.running() if self.world.broker(name).overlay.is_joined]
+
+    def neighbours(self, name: NodeId) -> list[NodeId]:
+        """A broker's neighbours in the tree, by what the running brokers know."""
+        found: dict[NodeId, None] = {}
+        for other in self.running():
+            if name in self.world.broker(other).overlay.topology.neighbours():
+                found[other] = None
+        node = self.world.hosts[name].node
+        if isinstance(node, Broker):
+            found |= dict.fromkeys(node.overlay.topology.neighbours())
+        return [each for each in found if each in self.world.brokers()]
+
+    def clients(self) -> list[NodeId]:
+        """The clients that run."""
+        return [name for name in self.world.homes if self.world.hosts[name].is_up]
+
+    def session(self, *, among: Sequence[NodeId] | None = None) -> Pair | None:
+        """Two nodes that have a session now."""
+        hosts = self.world.hosts
+        candidates = [name for name in among or hosts if hosts[name].connections]
+        near = [name for name in candidates if name in self.focus]
+        if near and self.rng.random() < 0.4:
+            candidates = near
+        if not candidates:
+            return None
+        name = self.rng.choice(candidates)
+        pair = name, self.rng.choice(list(hosts[name].connections))
+        return pair if self.rng.random() < 0.5 else pair[::-1]
+
+    # -- breaking and repairing --------------------------------------------------------------------------
+
+    def may_crash(self, victim: NodeId) -> bool:
+        """Whether the node runs, and the budget has room for it; a client needs none."""
+        if not self.world.hosts[victim].is_up or victim in self.world.departed or not self.is_open:
+            return False
+        return victim in self.world.homes or self.budget.has_room(victim)
+
+    def crashed(self, victim: NodeId) -> None:
+        """The node is down, or about to be: have it restarted later."""
+        self.focus = (victim,)
+        self.budget.note()
+        self.world.at(self.world.now + self.span(), self.restart, victim)
+
+    def restart(self, victim: NodeId) -> None:
+        """Start a node that is down; one whose store is lost joins anew."""
+        world = self.world
+        host = world.hosts[victim]
+        host.crash_next, host.keeps = False, None
+        if host.is_up or victim in world.departed:
+            self.without_store.pop(victim, None)
+            return
+        join = self.without_store.pop(victim, None)
+        if join is None:
+            world.restart(victim)
+        else:
+            world.replace(victim, join=join, clock=self._clock())
+
+    def _clock(self) -> Micros:
+        """A broker's own clock, which may have been set forward or back; not so far back that an earlier
+        life began later, which no broker without a store could notice."""
+        if not self.features.clock_steps:
+            return self.world.now
+        return self.world.now + self.rng.choice((0, 0, 3_600_000_000))
+
+    def heal_all(self) -> None:
+        """Repair everything: from now on the network must make progress."""
+        self.is_open = False
+        world = self.world
+        world.aim = None
+        for a, b in [*world.network.cut]:
+            world.heal(a, b)
+        for a, b in [*world.network.starved]:
+            world.network.feed(a, b)
+        self.budget.links.clear()
+        world.network.slowness.clear()
+        world.network.us_per_message.clear()
+        for name in world.hosts:
+            self.restart(name)
+
+
+Act: TypeAlias = Callable[[Stage], bool]
+"""Does something if it can be done now, and says whether it was."""

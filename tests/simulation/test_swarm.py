@@ -1,0 +1,297 @@
+"""Swarm runs: what seeds draw, that a seed decides everything, and that faults do what they say.
+
+Every kind of fault has a run of its own here, in which the protocol keeps its promises."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from gapless.core.limits import Limits
+from gapless.core.messages import Ping
+from gapless.core.messages.publisher import Log
+from gapless.core.model import MILLISECOND, SECOND, NodeId
+from gapless.core.orders.publisher import PublisherBroker
+from gapless.simulation import trace
+from gapless.simulation.host import When
+from gapless.simulation.network import Latency
+from gapless.simulation.swarm import crashes, links
+from gapless.simulation.swarm.aiming import PHASES, Shot
+from gapless.simulation.swarm.features import CALM, FAULTS, Features, features_of
+from gapless.simulation.swarm.run import judge, play, prepare, simulate_swarm
+from gapless.simulation.swarm.script import Script
+from simulation.mutants import broken
+
+PLAIN = replace(
+    features_of(0),
+    delta=1,
+    max_down=1,
+    brokers=3,
+    fanout=1,
+    clients=3,
+    faults=("crash",),
+    episodes=8,
+    acts=8,
+    fault_share=0.4,
+    squeezes=0.0,
+    background=20,
+    window=1_000,
+    simple=True,
+    topics=features_of(0).topics[:1],
+    limits=Limits(),
+    latency=Latency(MILLISECOND, 0),
+    slow_directions=0,
+    lines=0,
+    proxying=False,
+)
+
+
+def calm(seed: int = 1, **changes: object) -> Script:
+    """A world of three brokers in which nothing happens by itself."""
+    script = prepare(replace(PLAIN, episodes=0, background=0, **changes), seed)  # type: ignore[arg-type]
+    script.stage.world.run(until=SECOND)
+    return script
+
+
+# -- what is drawn -----------------------------------------------------------------------------------------
+
+
+def test_every_feature_is_drawn_and_left_out() -> None:
+    drawn = [features_of(seed) for seed in range(400)]
+    for fault in FAULTS:
+        assert 0 < sum(fault in each.faults for each in drawn) < len(drawn)
+    for each in fields(Features):
+        if each.name not in ("faults", "timing", "limits", "topics", "latency"):
+            assert len({getattr(features, each.name) for features in drawn}) > 1, each.name
+    usual = Limits()
+    for each in fields(Limits):
+        values = {getattr(features.limits, each.name) for features in drawn}
+        assert getattr(usual, each.name) in values
+        assert len(values) > 1 or each.name == "strangers", each.name
+    assert any(features.is_beyond for features in drawn)
+    assert {len(features.topics) for features in drawn} == {1, 2}
+
+
+def test_no_latency_is_a_suspicion() -> None:
+    """What is slow is no failure: the failure detector must not take it for one."""
+    for seed in range(200):
+        features = features_of(seed)
+        slowest = features.latency.most * max(1, features.slack // features.latency.most)
+        assert features.timing.ping_every + slowest <= features.timing.suspect_after
+
+
+def test_a_script_has_every_act() -> None:
+    assert set(prepare(PLAIN, 1).acts) == {*FAULTS, *CALM}
+
+
+# -- one seed, one run -------------------------------------------------------------------------------------
+
+
+def test_a_seed_decides_everything() -> None:
+    """Whatever the order of a set is."""
+    program = (
+        "from gapless.simulation.swarm.run import simulate_swarm\n"
+        "print([simulate_swarm(seed)[0].digest for seed in range(40, 52)])"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": number},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for number in ("1", "2")
+    }
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize("seed", range(60, 80))
+def test_no_more_fails_at_a_time_than_the_budget_allows(seed: int) -> None:
+    features = features_of(seed)
+    script = prepare(features, seed)
+    play(script)
+    assert script.stage.budget.peak <= features.max_down
+
+
+# -- each kind of fault by itself ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_kind_of_fault_happens_and_does_no_harm(fault: str) -> None:
+    happened, resets = 0, 0
+    for seed in range(3):
+        script = prepare(replace(PLAIN, faults=(fault,), delta=2, max_down=2, brokers=5), seed)
+        outcome = judge(script, {} if play(script) else {"never at rest": 1})
+        assert outcome.ok, outcome.counts
+        happened += outcome.kinds.get(fault, 0)
+        resets += outcome.resets
+        assert outcome.delivered > 0
+    assert happened > 0
+
+
+def sends(script: Script, name: NodeId) -> list[type]:
+    """What a node sends from now on, by kinds."""
+    sent: list[type] = []
+
+    def tap(source: NodeId, _: NodeId, message: object) -> None:
+        if source == name and type(message) is not Ping:
+            sent.append(type(message))
+
+    script.stage.world.network.tap = tap
+    return sent
+
+
+@pytest.mark.parametrize("when", When)
+def test_an_aimed_crash_falls_before_while_or_after(when: When) -> None:
+    script = calm()
+    world, aims = script.stage.world, script.aims
+    client = next(iter(world.homes))
+    home = world.homes[client]
+    sent = sends(script, home)
+    aims.armed.append(Shot("receiver", when, message=Log))
+    world.aim = aims
+    world.subscribe(client, "aimed", PLAIN.topics[0].name)
+    world.run_until(lambda: not world.hosts[home].is_up, within=SECOND)
+    assert not aims.armed
+    assert world.aim is None
+    assert (Log in sent) == (when is When.AFTER)
+    crash = [each for each in world.trace if isinstance(each, trace.Crash)]
+    assert [each.node for each in crash] == [home]
+
+
+@pytest.mark.parametrize(("when", "tells"), [(When.BEFORE, 0), (When.WHILE, 1), (When.AFTER, 2)])
+def test_a_sender_crashes_before_among_or_after_what_it_sends(when: When, tells: int) -> None:
+    """The home of the client would tell the client, and its neighbour or both of them."""
+    script = calm(clients=1)
+    world, aims = script.stage.world, script.aims
+    client, home = next(iter(world.homes.items()))
+    sent = sends(script, home)
+    aims.armed.append(Shot("sender", when, message=Log))
+    world.aim = aims
+    world.subscribe(client, "aimed", PLAIN.topics[0].name)
+    world.run_until(lambda: not world.hosts[home].is_up, within=SECOND)
+    logs = sum(each is Log for each in sent)
+    assert logs == tells if tells < 2 else logs >= tells
+
+
+def test_aims_at_phases_name_what_brokers_go_through() -> None:
+    script = calm(faults=("crash",))
+    node = script.stage.world.broker("b1")
+    assert not any(phase(node) for phase in PHASES.values())
+    script.stage.world.crash("b1")
+    script.stage.world.restart("b1")
+    restarted = script.stage.world.broker("b1")
+    assert PHASES["recovering"](restarted)
+    assert PHASES["settling"](restarted)
+
+
+def test_an_aim_waits_for_room_in_the_budget() -> None:
+    script = calm()
+    world, aims = script.stage.world, script.aims
+    links.cut_pair(script.stage, ("b0", "b1"))
+    aims.armed.append(Shot("receiver", When.BEFORE, message=Log))
+    world.aim = aims
+    client = next(iter(world.homes))
+    world.subscribe(client, "aimed", PLAIN.topics[0].name)
+    world.run_for(100 * MILLISECOND)
+    assert aims.armed
+    assert all(world.hosts[name].is_up for name in world.brokers())
+
+
+def test_a_torn_write_keeps_a_prefix_and_does_nothing() -> None:
+    script = calm()
+    world = script.stage.world
+    world.add_broker("new", join=("b0",))
+    host = world.hosts["new"]
+    host.crash_next, host.keeps = True, 1
+    before, sent = len(host.store), sends(script, "new")
+    world.run_until(lambda: not host.is_up, within=SECOND)
+    assert len(host.store) <= before + 1
+    assert sent == []
+
+
+def test_what_is_under_way_is_lost_with_its_machine() -> None:
+    for lossy in (False, True):
+        script = calm()
+        world = script.stage.world
+        world.network.slowness["b0", "b1"] = 100
+        world.add_client("near", "b0")
+        world.run_for(50 * MILLISECOND)
+        world.subscribe("near", "lost", PLAIN.topics[0].name)
+        world.run_for(10 * MILLISECOND)
+        world.cut("near", "b1")
+        world.crash("b0", lossy=lossy)
+        assert crashes.crash(script.stage) is False, "the budget is used up"
+        world.run_for(300 * MILLISECOND)
+        order = world.broker("b1").orders["publisher"]
+        assert isinstance(order, PublisherBroker)
+        knows = [each for each in order.log.subscriptions() if each.startswith("near")]
+        assert bool(knows) != lossy
+
+
+def test_a_starved_channel_carries_signs_of_life_only() -> None:
+    script = calm()
+    world = script.stage.world
+    world.network.starved["b0", "b1"] = None
+    client = next((name for name, home in world.homes.items() if home == "b0"), None)
+    if client is None:
+        client = "late"
+        world.add_client(client, "b0")
+        world.run_for(100 * MILLISECOND)
+    world.subscribe(client, "starved", PLAIN.topics[0].name)
+    world.run_for(3 * PLAIN.timing.suspect_after)
+    assert "b1" in world.hosts["b0"].sessions
+    assert "b0" in world.hosts["b1"].sessions
+    assert not any(isinstance(each, trace.Live) and each.subscription == "starved" for each in world.trace)
+    world.network.feed("b0", "b1")
+    world.run_for(SECOND)
+    assert any(isinstance(each, trace.Live) and each.subscription == "starved" for each in world.trace)
+
+
+# -- judging -----------------------------------------------------------------------------------------------
+
+
+def verdicts(mutant: str, seeds: range) -> Iterator[str]:
+    with broken(mutant):
+        for seed in seeds:
+            yield from simulate_swarm(seed)[0].counts
+
+
+def test_what_is_never_confirmed_is_a_violation() -> None:
+    assert any(each.startswith("never") for each in verdicts("no-resend", range(10_000, 10_010)))
+
+
+def test_a_node_that_spins_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gapless.core.overlay.joining.Joining.wake_at", lambda _: 1)
+    outcome, _ = simulate_swarm(3)
+    assert not outcome.ok
+    assert "for ever" in next(iter(outcome.counts))
+
+
+def test_runs_keep_promises_rather_than_withdraw_them() -> None:
+    """A run in which everything is withdrawn judges nothing."""
+    outcomes = [simulate_swarm(seed)[0] for seed in range(80, 100)]
+    assert sum(each.delivered for each in outcomes) > 50 * sum(each.resets for each in outcomes)
+
+
+@pytest.mark.slow
+def test_power_finds_a_mutant_and_says_when_it_does_not() -> None:
+    root = Path(__file__).parent.parent.parent
+    command = [sys.executable, "-m", "tools.power", "--seeds", "8", "--seed", "10000", "--json"]
+    found = subprocess.run([*command, "no-resend"], cwd=root, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    assert '"found": 1' in found.stdout
+    none = [*command, "--seeds", "1", "no-legitimacy"]
+    missed = subprocess.run(none, cwd=root, capture_output=True, text=True, check=False)
+    assert missed.returncode == 1
+    assert '"found": 0' in missed.stdout
+    unknown = subprocess.run([*command, "nonsense"], cwd=root, capture_output=True, text=True, check=False)
+    assert unknown.returncode == 2
+    assert "there is no nonsense" in unknown.stderr
