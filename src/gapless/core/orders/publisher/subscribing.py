@@ -198,7 +198,7 @@ class Subscribing:
         start = _start(own, sorted(present))
         self._announce(own, start, list(pending))
         if raised:
-            known = _start(own, [publisher for publisher in sorted(raised) if publisher in own.flowing])
+            known = _start(own, [each for each in sorted(raised) if each in own.flowing and each in present])
             for publisher in raised:
                 own.flowing.pop(publisher, None)
             self._out.append(Reset(own.name, tuple(sorted(raised)), known))
