@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from gapless.core.messages.publisher import Header, Publications, Run
-from gapless.core.model import Event, NodeId, Partition, SubscriptionId
+from gapless.core.model import Event, Generation, NodeId, Partition, SubscriptionId
 from gapless.core.orders.publisher.vectors import Vector, vector_of
 
 
@@ -16,7 +16,7 @@ class Publication(msgspec.Struct, frozen=True):
     """An event of a run, with all that its header says."""
 
     event: Event
-    generation: int
+    generation: Generation
     entry: NodeId
     home: NodeId
     epoch: int
@@ -50,7 +50,7 @@ def publication(header: Header, event: Event, numbers: tuple[int, ...]) -> Publi
 
 def single(event: Event, generation: int, **header: Any) -> Run:
     """A run of one event, that comes from its publisher unless the header says more."""
-    return Run(Header(generation, **header), (event,), ((),))
+    return Run(Header((0, generation), **header), (event,), ((),))
 
 
 def singles(run: Run) -> Iterator[Run]:

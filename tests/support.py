@@ -22,6 +22,7 @@ from gapless.core.model import (
     MILLISECOND,
     SECOND,
     BeyondDelta,
+    Generation,
     Identity,
     Link,
     Micros,
@@ -503,7 +504,7 @@ class Handling:
     """Whether the sequence vector says that it is a copy."""
 
     @property
-    def event(self) -> tuple[str, int, int]:
+    def event(self) -> tuple[str, int, Generation]:
         """The event, with the generation of its stream."""
         return self.publication.event.publisher, self.publication.event.sequence, self.publication.generation
 
@@ -573,12 +574,12 @@ class Handlings:
         def observe(peer: NodeId, run: Run) -> None:
             (copy,) = publications(Publications((run,)))
             publisher, sequence = copy.event.publisher, copy.event.sequence
-            before = {unique: each.last.get(publisher, 0) for unique, each in own.items()}
+            before = {unique: each.last.get(publisher, (0, 0))[1] for unique, each in own.items()}
             handle(peer, run)
             delivered = frozenset(
                 unique
                 for unique, each in own.items()
-                if before.get(unique, 0) < each.last.get(publisher, 0) == sequence
+                if before.get(unique, 0) < each.last.get(publisher, (0, 0))[1] == sequence
             )
             now = self._world.now
             self.all.append(Handling(now, name, incarnation, peer, copy, delivered, False, False))
@@ -595,7 +596,7 @@ class Handlings:
         The way of a delivered copy is followed back from its client: what a broker sends on is decided when
         it handles the first copy.
         """
-        first: dict[tuple[NodeId, int, tuple[str, int, int]], Handling] = {}
+        first: dict[tuple[NodeId, int, tuple[str, int, Generation]], Handling] = {}
         latest: dict[NodeId, int] = {}
         checked = 0
         for each in self.all:

@@ -89,7 +89,7 @@ def test_what_is_not_confirmed_is_repeated_as_after_a_move() -> None:
     (attached,) = homes(effects)
     assert attached == Attached(9 * BLOCK + 2, ("",))
     assert named(sent(effects)) == [("own", 1), ("desk", 3), ("desk", 4), ("desk", 5)]
-    assert {each.generation for each in sent(effects)} == {attached.generation}
+    assert {each.generation[1] for each in sent(effects)} == {attached.generation}
     assert records(effects) == [PublisherTaken("desk", 9)]
 
 
@@ -147,7 +147,7 @@ def test_a_publisher_is_adopted_before_there_is_a_home() -> None:
 
 
 def confirm(node: Leaf, generation: int, publisher: str, first: int, last: int) -> list[Effect]:
-    ack = Acknowledgement("t", publisher, generation, ((first, last),))
+    ack = Acknowledgement("t", publisher, (0, generation), ((first, last),))
     return node.step([MessageReceived("b", Acknowledged((ack,)))], 9)
 
 

@@ -248,8 +248,8 @@ def test_p0_67_bypassed_brokers_have_empty_entries() -> None:
     Reference: 000, section VI, Fig. 6, lines 16-22 (P0-67)
     """
     path = Vectors("a", 1, 2).onward((("z", 1),), ["b", "c"])
-    draft = Draft(Header(1), Header(1, path=path))
-    draft.add([Held(Header(1), Event("t", "p", 1, {}), (9,), 4, (), {})])
+    draft = Draft(Header((0, 1)), Header((0, 1), path=path))
+    draft.add([Held(Header((0, 1)), Event("t", "p", 1, {}), (9,), 4, (), {})])
     vector = vector_of(path, draft.run().numbers[0])
     assert vector == (("z", 1, 9), ("a", 1, 4), nil("b"), nil("c"))
     assert (visited(vector), bypassed(vector)) == (["z", "a"], 2)
@@ -330,7 +330,7 @@ def test_p0_65_each_broker_numbers_what_it_takes_over(observed: Observed) -> Non
 
     Reference: 000, section VI (P0-65)
     """
-    numbered: dict[tuple[NodeId, int, int], tuple[str, int, int]] = {}
+    numbered: dict[tuple[NodeId, int, int], tuple[str, int, tuple[int, int]]] = {}
     last: dict[tuple[NodeId, int, NodeId], list[int]] = {}
     for source, target, each in observed.between_brokers():
         _, life, number = next(step for step in reversed(each.vector) if step[0] == source)

@@ -14,7 +14,7 @@ from gapless.core.messages import Ping, Publications, Superseded
 from gapless.core.model import SECOND, Identity, Micros
 from gapless.server.driver import Driver
 
-ANSWER = Superseded("t", "p", 1)
+ANSWER = Superseded("t", "p", (0, 1))
 RECORD = EventsConfirmed("t", "p", 1)
 LIMIT = 10
 

@@ -38,7 +38,7 @@ def test_a_tally_is_a_histogram() -> None:
 def test_events_and_confirmations_are_counted_a_message_at_a_time() -> None:
     figures = Figures()
     publications = Publications((single(EVENT, 1),) * 3)
-    acks = Acknowledged((Acknowledgement("t", "p", 1, ((1, 3),)),))
+    acks = Acknowledged((Acknowledgement("t", "p", (0, 1), ((1, 3),)),))
     figures.received("c", [publications, Ping(), BestEffortEvents((EVENT,)), acks], is_client=True)
     figures.sent("b", [publications, acks, acks], is_client=False)
     figures.sent("c", [publications, BestEffortEvents((EVENT,))], is_client=True)

@@ -247,6 +247,30 @@ def a_client_that_was_given_up_before_a_crash() -> list[str]:
     return scene.faults(s=[1, 6, 7], resets=1)
 
 
+def a_publisher_that_moves_after_a_client_was_given_up() -> list[str]:
+    """b2 gives s up, behind a cut, and confirms what waited for it. p moves to b1, the broker of s, which has
+    not heard of it: s must not get what follows before it is told that it has missed something."""
+    scene = Scene(chain("b1", "b2"), p="b2", s="b1", limits=Limits(custody=2))
+    scene.subscribe("s")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    scene.part(("b1", "b2"), ("s", "b2"))
+    scene.publish("x", "x", "x", "x")
+    scene.run(3_000)
+    assert not scene.faults_of_custody()
+    scene.publish("x")  # 6
+    scene.run(100)
+    scene.part(("p", "b2"))
+    scene.run(1_000)
+    scene.publish("x")
+    scene.run(1_000)
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 8], resets=1)
+
+
 def a_stand_in_that_was_not_reached() -> list[str]:
     """s went live without y1. When b crashes, s comes to y1, which does not know it; but y2 does, so nothing
     is lost, and nothing begins anew."""
@@ -300,6 +324,68 @@ def a_generation_that_was_superseded() -> list[str]:
     scene.world.network.us_per_message.clear()
     scene.end()
     return scene.faults(s=[1, 9, 10, 11, 12, 13], t=[2])
+
+
+# -- names that come back ------------------------------------------------------------------------------------
+
+
+def a_name_whose_store_is_lost() -> list[str]:
+    """p crashes and comes back without its store: it counts from 1 again, and s is told so."""
+    scene = Scene(chain("a", "b"), p="a", s="b")
+    scene.subscribe("s")
+    scene.run(100)
+    scene.publish("x", "x", "x")
+    scene.run(100)
+    scene.world.crash("p")
+    scene.world.lose_store("p")
+    scene.run(100)
+    scene.world.restart("p")
+    scene.run(1_000)
+    scene.publish("x", "x", "x", "x")
+    scene.end()
+    return scene.faults(s=[1, 2, 3], resets=1) + _differs(scene.got("s", "p#1"), [1, 2, 3, 4])
+
+
+def a_clock_that_was_set_back() -> list[str]:
+    """As before, but by its clock the new numbering is older than the old one: it is told, and gives way."""
+    scene = Scene(chain("a", "b"), p="a", s="b")
+    scene.subscribe("s")
+    scene.run(100)
+    scene.publish("x", "x", "x")
+    scene.run(100)
+    scene.world.crash("p")
+    scene.world.lose_store("p")
+    scene.run(100)
+    scene.world.clock_offset["p"] = -2 * SECOND
+    scene.world.restart("p")
+    scene.run(1_000)
+    scene.publish("x", "x", "x", "x")
+    scene.end()
+    return scene.faults(s=[1, 2, 3], resets=1) + _differs(scene.got("s", "p#1"), [1, 2, 3, 4])
+
+
+def two_holders_of_a_name() -> list[str]:
+    """p and q publish under one name, each with a store of its own: the older holder is told, and no event of
+    the one is taken for an event of the other."""
+    scene = Scene(chain("a", "b"), p="a", q="b", s="b")
+    scene.subscribe("s")
+    scene.run(100)
+    for client, count in (("p", 3), ("q", 4), ("p", 2), ("q", 1)):
+        for _ in range(count):
+            scene.world.publish(client, "name", TOPIC, {"kind": "x"})
+        scene.run(100)
+    scene.end()
+    fenced = list(scene.world.fenced)
+    return (
+        scene.faults(resets=1)
+        + _differs(scene.got("s", "name"), [1, 2, 3])
+        + _differs(scene.got("s", "name#1"), [1, 2, 3, 4, 5])
+        + _differs(fenced, [("p", "name")])
+    )
+
+
+def _differs(found: object, expected: object) -> list[str]:
+    return [f"{found} instead of {expected}"] if found != expected else []
 
 
 # -- beyond δ ------------------------------------------------------------------------------------------------
@@ -379,8 +465,12 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     too_much_waits: ("wait-again-after-repeating",),
     a_subscription_that_only_its_client_knows: ("claims-are-believed",),
     a_client_that_was_given_up_before_a_crash: ("given-up-and-forgotten",),
+    a_publisher_that_moves_after_a_client_was_given_up: ("publishers-forget-the-given-up",),
     a_stand_in_that_was_not_reached: (),
     a_generation_that_was_superseded: ("superseded-and-forgotten",),
+    a_name_whose_store_is_lost: ("numberings-are-all-alike", "new-numberings-are-not-told"),
+    a_clock_that_was_set_back: ("the-older-holder-is-not-told",),
+    two_holders_of_a_name: ("numberings-are-all-alike", "the-older-holder-is-not-told"),
     the_pathless_comes_first: ("the-pathless-is-overtaken",),
     other_streams_pass: ("one-held-stream-holds-all", "numbers-alone-tell-duplicates"),
 }

@@ -26,7 +26,7 @@ from gapless.core.messages.publisher import (
     Run,
     Taken,
 )
-from gapless.core.model import Event, Micros, NodeId, SubscriptionId
+from gapless.core.model import Event, Generation, Micros, NodeId, Path, SubscriptionId
 from gapless.core.node import Node
 from gapless.core.orders.publisher.broker import PublisherBroker
 from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, source_of
@@ -37,6 +37,7 @@ from gapless.core.orders.publisher.settling import Settling
 from gapless.core.orders.publisher.subscribing import Own, Subscribing
 from gapless.core.orders.publisher.subscriptions import Sides, Subscriptions
 from gapless.core.orders.publisher.vectors import Numbers, Vectors
+from gapless.core.overlay.overlay import Overlay
 
 Original: TypeAlias = Callable[..., Any]
 """The method that a mutant replaces."""
@@ -318,30 +319,32 @@ def the_pathless_is_overtaken(original: Original, self: Forwarding, source: Sour
 
 
 @breaks(Publishing, "go_home")
-def no_generations(original: Original, self: Publishing, home: NodeId | None, *, old_is_up: bool) -> None:
+def no_generations(
+    original: Original, self: Publishing, home: NodeId | None, now: Micros, *, old_is_up: bool
+) -> None:
     """Rule 10: a new home session goes on with the generation of the old one."""
     if home is not None:
         self._generation -= 1
-    original(self, home, old_is_up=old_is_up)
+    original(self, home, now, old_is_up=old_is_up)
 
 
 @breaks(Publishing, "go_home")
 def nothing_repeated_at_a_new_home(
-    original: Original, self: Publishing, home: NodeId | None, *, old_is_up: bool
+    original: Original, self: Publishing, home: NodeId | None, now: Micros, *, old_is_up: bool
 ) -> None:
     """Rule 10: a new home session gets new events only."""
     retained, self.retained = self.retained, {}
-    original(self, home, old_is_up=old_is_up)
+    original(self, home, now, old_is_up=old_is_up)
     self.retained = retained
 
 
 @breaks(Publishing, "go_home")
 def old_confirmations_count(
-    original: Original, self: Publishing, home: NodeId | None, *, old_is_up: bool
+    original: Original, self: Publishing, home: NodeId | None, now: Micros, *, old_is_up: bool
 ) -> None:
     """Rule 10: what an older generation confirmed is dropped when it becomes the beginning."""
     confirmed = {source: set(each.confirmed) for source, each in self.retained.items()}
-    original(self, home, old_is_up=old_is_up)
+    original(self, home, now, old_is_up=old_is_up)
     for source, each in self.retained.items():
         each.confirmed |= confirmed[source]
 
@@ -357,7 +360,7 @@ def retain_with_holes(original: Original, self: Publishing, peer: NodeId, ack: A
 
 @breaks(Forwarding, "_stream")
 def old_generations_are_confirmed(
-    original: Original, self: Forwarding, peer: NodeId, source: Source, *about: int
+    original: Original, self: Forwarding, peer: NodeId, source: Source, *about: Any
 ) -> Stream | None:
     """Rule 10: an older generation is confirmed where it meets a newer one, and its rest stays elsewhere."""
     generation, _ = about
@@ -383,13 +386,13 @@ class _AllConfirmed(dict[int, Held]):
 
 @breaks(Forwarding, "supersede")
 def superseded_and_forgotten(
-    original: Original, self: Forwarding, source: Source, generation: int, now: Micros
+    original: Original, self: Forwarding, source: Source, generation: Generation, now: Micros
 ) -> None:
     """Rule 10: where a generation was dropped, the rest of it comes as a stream with a hole."""
     known = source in self.custody.streams
     original(self, source, generation, now)
     if known and not self.custody.streams[source].held and not self.custody.streams[source].highest:
-        self.custody.streams[source].generation = 0
+        self.custody.streams[source].generation = (0, 0)
 
 
 @breaks(Forwarding, "_note_idle")
@@ -399,7 +402,7 @@ def idle_and_forgotten(
     """Rule 10: a newer generation is forgotten as soon as nothing is held of it, while the older comes."""
     original(self, source, stream, now)
     if not stream.held and source not in self.present:
-        stream.generation = stream.highest = 0
+        stream.generation, stream.highest = (0, 0), 0
 
 
 # -- recovery (rule 11) ------------------------------------------------------------------------------------
@@ -451,14 +454,47 @@ def guests_are_not_missed(
     original: Original, self: Subscribing, own: Own, publisher: str, taken: Taken
 ) -> bool:
     """Rule 12: what a publisher of a reached broker published at an unreached one is missed silently."""
-    return bool(original(self, own, publisher, Taken(taken.sequence)))
+    return bool(original(self, own, publisher, Taken(taken.numbering, taken.sequence)))
 
 
-@breaks(Subscribing, "_begin_anew")
-def guests_begin_silently(
-    original: Original, self: Subscribing, own: Own, publisher: str, sequence: int
-) -> None:
+@breaks(Subscribing, "_may_have_missed")
+def guests_begin_silently(original: Original, self: Subscribing, own: Own, header: Header) -> bool:
     """Rule 12: the flow of a publisher that was at an unreached broker begins as if nothing lay before."""
+    return False
+
+
+@breaks(Subscribing, "_begin_flow")
+def new_numberings_are_not_told(
+    original: Original, self: Subscribing, own: Own, header: Header, publisher: str, _: int
+) -> None:
+    """Rule 13: a publisher that counts anew is followed without a word."""
+    own.flowing[publisher] = header.generation[0]
+
+
+@breaks(Publishing, "_begin_numbering")
+def numberings_are_all_alike(original: Original, self: Publishing, publisher: str, numbering: int) -> None:
+    """Rule 13: a publisher that has lost its store is taken for its former self."""
+    original(self, publisher, 0)
+
+
+@breaks(Publishing, "superseded")
+def the_older_holder_is_not_told(original: Original, self: Publishing, *about: object) -> None:
+    """Rule 13: who publishes under a name that is somebody else's waits for ever."""
+
+
+@breaks(Publishing, "without")
+def publishers_forget_the_given_up(original: Original, self: Publishing, *about: object) -> None:
+    """Rule 12: a publisher that moves brings events to who was given up, and has missed some in between."""
+
+
+@breaks(Overlay, "_find_next_hop")
+def strangers_are_next_hops(original: Original, self: Overlay, path: Path) -> NodeId | None:
+    """Rule 2: publications go to a broker that is no neighbour yet, and has not been told the log."""
+    nearest = path[-1] if path else ""
+    if nearest in self.sessions.up and nearest not in self.topology:
+        return nearest
+    found: NodeId | None = original(self, path)
+    return found
 
 
 @breaks(Subscriptions, "recover")

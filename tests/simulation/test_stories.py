@@ -15,6 +15,7 @@ import pytest
 from gapless.core.messages.publisher import Acknowledgement
 from gapless.core.model import (
     SECOND,
+    Generation,
     Identity,
     Topic,
 )
@@ -614,7 +615,7 @@ STORIES: dict[Story, tuple[str, ...]] = {
 
 ALONE = ("old-confirmations-count",)
 """Mutants that no story needs the network for."""
-RANDOM = ("idle-and-forgotten", "wait-for-who-has-left")
+RANDOM = ("idle-and-forgotten", "strangers-are-next-hops", "wait-for-who-has-left")
 """Mutants that only random runs catch (``make power``)."""
 
 
@@ -649,15 +650,17 @@ def test_confirmations_of_an_older_generation_do_not_count(mutant: str | None) -
     network does not do; so here the publisher is alone.
     """
     with broken(mutant) if mutant else nullcontext():
-        publishing = Publishing(Identity("p", 1, "b"), {TOPIC: Topic(TOPIC)}, [], Outbox([], 512), [])
-        publishing.go_home("a", old_is_up=False)
+        publishing = Publishing(
+            Identity("p", 1, "b"), {TOPIC: Topic(TOPIC)}, [], Outbox([], 512), [], lease=1
+        )
+        publishing.go_home("a", 0, old_is_up=False)
         first = _generation_of(publishing)
         publishing.publish(TOPIC, "p", [({}, b"")] * 3, 0)
         publishing.acknowledged("a", Acknowledgement(TOPIC, "p", first, ((2, 3),)))
-        publishing.go_home("b", old_is_up=False)
+        publishing.go_home("b", 0, old_is_up=False)
         publishing.acknowledged("b", Acknowledgement(TOPIC, "p", _generation_of(publishing), ((1, 1),)))
         assert (list(publishing.retained[TOPIC, "p"].events) == [2, 3]) == (mutant is None)
 
 
-def _generation_of(publishing: Publishing) -> int:
-    return publishing._generation
+def _generation_of(publishing: Publishing) -> Generation:
+    return publishing._generation_of("p")

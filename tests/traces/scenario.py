@@ -47,6 +47,7 @@ from gapless.core.effects import (
     LeaveRefused,
     Live,
     Persist,
+    PublisherFenced,
     Receipt,
     Reset,
     Send,
@@ -228,6 +229,8 @@ class Scenario:
                     self.note(me, f"{subscription} begins anew for {whose} from {cut.first or 'now on'}")
                 case Receipt(publisher=publisher, sequence=sequence):
                     self.note(me, f"has the receipt of {publisher}#{sequence}")
+                case PublisherFenced(publisher=publisher):
+                    self.note(me, f"is not {publisher} any more: somebody else is, since later")
                 case LeaveRefused(reason=reason):
                     self.note(me, f"cannot leave: {reason}")
                 case Stopped():

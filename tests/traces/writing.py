@@ -99,7 +99,7 @@ def message(sent: Message) -> str:
         case SyncWanted(round=number) | Synced(round=number):
             return f"{name} round {number}"
         case Superseded(publisher=publisher, generation=generation):
-            return f"{name} {publisher} by generation {_generation(generation)}"
+            return f"{name} {publisher} by generation {_generation(generation[1])}"
         case _:
             return " ".join([name, *map(_value, msgspec.structs.astuple(sent))])
 

@@ -101,7 +101,7 @@ def test_what_is_left_can_be_taken_out() -> None:
 
 def run_of(count: int, size: int) -> Run:
     events = tuple(Event("t", "p", n, {"n": n}, b"x" * size) for n in range(count))
-    return Run(Header(1, path=(("a", 1), ("b", 1))), events, tuple((n, n + 1) for n in range(count)))
+    return Run(Header((0, 1), path=(("a", 1), ("b", 1))), events, tuple((n, n + 1) for n in range(count)))
 
 
 def singles_of(messages: list[WireMessage]) -> list[Run]:
@@ -283,19 +283,19 @@ def nested(levels: int, inner: Any = 1) -> Any:
 def test_a_run_of_several_publishers() -> None:
     events = (Event("t", "p", 1, {}), Event("t", "q", 2, {}))
     with pytest.raises(FrameError, match="several publishers"):
-        check_events([Publications((Run(Header(1), events, ((), ())),))])
+        check_events([Publications((Run(Header((0, 1)), events, ((), ())),))])
 
 
 @pytest.mark.parametrize("sequences", [(1, 1), (2, 1), (1, 3, 2)])
 def test_a_run_out_of_order(sequences: tuple[int, ...]) -> None:
     events = tuple(Event("t", "p", each, {}) for each in sequences)
     with pytest.raises(FrameError, match="follow each other"):
-        check_events([Publications((Run(Header(1), events, ((),) * len(events)),))])
+        check_events([Publications((Run(Header((0, 1)), events, ((),) * len(events)),))])
 
 
 def test_a_run_of_nothing_is_no_run() -> None:
     with pytest.raises(FrameError, match="length"):
-        FrameReader().feed(encode([Publications((Run(Header(1), (), ()),))]))
+        FrameReader().feed(encode([Publications((Run(Header((0, 1)), (), ()),))]))
 
 
 @pytest.mark.parametrize("wrap", [lambda e: Publications((single(e, 1),)), lambda e: BestEffortEvents((e,))])

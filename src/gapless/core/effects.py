@@ -81,6 +81,13 @@ class PublisherTaken(msgspec.Struct, frozen=True, tag=True):
     incarnation: Incarnation
 
 
+class NumberingBegun(msgspec.Struct, frozen=True, tag=True):
+    """Record of a client: the publisher begins to count its events, for the first time or anew."""
+
+    publisher: str
+    numbering: int
+
+
 class TopicDeclared(msgspec.Struct, frozen=True, tag=True):
     """Record of a broker: what is declared under a name; the last one of the name holds."""
 
@@ -102,6 +109,17 @@ class SubscriptionPurged(msgspec.Struct, frozen=True, tag=True):
     subscription: SubscriptionId
 
 
+def publisher_of(record: Record) -> str | None:
+    """The publisher that a record of a client is about."""
+    match record:
+        case EventsRetained(events=events):
+            return events[0].publisher
+        case EventsConfirmed() | PublisherTaken() | NumberingBegun():
+            return record.publisher
+        case _:
+            return None
+
+
 Record: TypeAlias = (
     IncarnationStarted
     | LinkAdded
@@ -111,6 +129,7 @@ Record: TypeAlias = (
     | EventsRetained
     | EventsConfirmed
     | PublisherTaken
+    | NumberingBegun
     | TopicDeclared
     | SubscriptionGivenUp
     | SubscriptionPurged
@@ -158,6 +177,8 @@ class Deliver(msgspec.Struct, frozen=True, gc=False):
     subscription: SubscriptionId
     events: tuple[Event, ...]
     best_effort: bool = False
+    numbering: int = 0
+    """Under which numbering their publisher counts them."""
 
 
 class Live(msgspec.Struct, frozen=True):
@@ -197,6 +218,13 @@ class Receipt(msgspec.Struct, frozen=True):
     sequence: int
 
 
+class PublisherFenced(msgspec.Struct, frozen=True):
+    """Somebody else publishes under this name since later: this client publishes nothing more under it. What
+    was not confirmed stays so."""
+
+    publisher: str
+
+
 class Answered(msgspec.Struct, frozen=True):
     """The application's request about a topic is done, and durable; or ``error`` says why not."""
 
@@ -226,6 +254,7 @@ Effect: TypeAlias = (
     | Live
     | Reset
     | Receipt
+    | PublisherFenced
     | Answered
     | TopicsChanged
     | TopicDeleted

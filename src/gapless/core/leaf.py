@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
-from gapless.core.effects import EventsConfirmed, EventsRetained, PublisherTaken, Record, TopicDeleted
+from gapless.core.effects import PublisherTaken, Record, TopicDeleted, publisher_of
 from gapless.core.events import (
     CreateTopicRequested,
     DeleteTopicRequested,
@@ -66,7 +66,7 @@ class Leaf(Node[LeafOrder]):
         )
         self._former: dict[str, Topic] = {}  # topics that were deleted
         self._subscriptions: dict[SubscriptionId, tuple[LeafOrder, str]] = {}
-        self._publishers = dict.fromkeys(name for each in kept if (name := _publisher_of(each)) is not None)
+        self._publishers = dict.fromkeys(name for each in kept if (name := publisher_of(each)) is not None)
 
     @property
     def knows_topics(self) -> bool:
@@ -95,7 +95,7 @@ class Leaf(Node[LeafOrder]):
             case DeleteTopicRequested(request=number, name=name):
                 self._told.ask(DeleteTopic(number, name))
             case PublisherAdopted():
-                self._adopt(request)
+                self._adopt(request, now)
             case PublisherReleased(publisher=publisher):
                 self._release(publisher)
             case _:
@@ -136,14 +136,14 @@ class Leaf(Node[LeafOrder]):
         if ended:
             self._out.append(TopicDeleted(topic.name, ended, replaced_by))
 
-    def _adopt(self, request: PublisherAdopted) -> None:
+    def _adopt(self, request: PublisherAdopted, now: Micros) -> None:
         publisher = request.publisher
         if publisher in self._publishers:
             raise ValueError(f"publisher {publisher!r} is open already")
         self._publishers[publisher] = None
-        records = [each for each in request.records if _publisher_of(each) == publisher]
+        records = [each for each in request.records if publisher_of(each) == publisher]
         for order in self.orders.values():
-            order.adopt(publisher, records)
+            order.adopt(publisher, records, now)
             order.touched = True
 
     def _release(self, publisher: str) -> None:
@@ -187,6 +187,8 @@ class Leaf(Node[LeafOrder]):
 
     def _check_publish(self, request: PublishRequested) -> str | None:
         flaw = self._check_topic(request.topic)
+        if flaw is None and any(order.is_fenced(request.publisher) for order in self.orders.values()):
+            flaw = f"somebody else publishes as {request.publisher!r} since later"
         if flaw is None and request.publisher not in self._publishers:
             flaw = check_name(request.publisher, "publisher")
         if flaw is not None:
@@ -213,19 +215,9 @@ class Leaf(Node[LeafOrder]):
         return f"{REQUESTS_MAX:,} requests wait for their answers already" if full else None
 
 
-def _publisher_of(record: Record) -> str | None:
-    match record:
-        case EventsRetained(events=events):
-            return events[0].publisher
-        case EventsConfirmed(publisher=publisher) | PublisherTaken(publisher=publisher):
-            return publisher
-        case _:
-            return None
-
-
 def _check_records(publisher: str, records: Iterable[Record]) -> str | None:
     for record in records:
-        if _publisher_of(record) != publisher:
+        if publisher_of(record) != publisher:
             return f"{type(record).__name__} is no record of publisher {publisher!r}"
     return None
 

@@ -102,6 +102,12 @@ class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
     published_at: Micros = 0
 
 
+Generation: TypeAlias = tuple[int, int]
+"""A publisher's numbering, and how often it has changed its home under it; of two the greater one is later.
+
+A numbering is made with the store of a publisher's name, and told apart from others by when: who has lost the
+store begins to count anew, and must not be taken for its former self."""
+
 Content: TypeAlias = tuple[Attributes, bytes]
 """What an application gives to be published: attributes and payload."""
 
@@ -115,6 +121,8 @@ class StartCut(msgspec.Struct, frozen=True):
     """
 
     first: dict[str, int] = {}
+    numberings: dict[str, int] = {}
+    """Of sources that may begin to count anew: the numbering that the position belongs to."""
 
     def promises(self, source: str, position: int) -> bool:
         """Whether the position of that source lies at or after the cut."""
@@ -123,7 +131,7 @@ class StartCut(msgspec.Struct, frozen=True):
     def raised(self, other: Mapping[str, int]) -> StartCut:
         """The later of two cuts, source by source: a promise that both can keep."""
         later = {source: max(position, self.first.get(source, 0)) for source, position in other.items()}
-        return StartCut({**self.first, **later})
+        return StartCut({**self.first, **later}, self.numberings)
 
 
 class Partition(msgspec.Struct, frozen=True, array_like=True):

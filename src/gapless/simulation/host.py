@@ -23,6 +23,7 @@ from gapless.core.effects import (
     LeaveRefused,
     Live,
     Persist,
+    PublisherFenced,
     Receipt,
     Record,
     Reset,
@@ -119,11 +120,16 @@ class SimulatedHost:
         assert self.node is not None, f"{self.name} is down"
         return self.node.identity
 
+    @property
+    def now(self) -> Micros:
+        """What the clock of this machine says."""
+        return self.world.now + self.world.clock_offset.get(self.name, 0)
+
     def start(self) -> None:
         """Make the node from its store and let it begin."""
         assert self.node is None, f"{self.name} runs already"
         self.node = self.make(list(self.store))
-        self._perform(self.node.start(self.world.now))
+        self._perform(self.node.start(self.now))
         if self.is_up:
             self._schedule_wake()
 
@@ -189,9 +195,11 @@ class SimulatedHost:
             return
         if self.is_client:
             batch = _joined(batch)
-            world.requested(self.name, batch)
+        effects = self.node.step(batch, self.now)
+        if self.is_client:
+            world.requested(self.name, batch, effects)
         self.crash_next |= when is When.WHILE
-        self._perform(self.node.step(batch, world.now))
+        self._perform(effects)
         if when is When.AFTER and self.node is not None:
             world.crash(self.name)
         if self.node is not None:
@@ -206,7 +214,10 @@ class SimulatedHost:
     def _schedule_wake(self) -> None:
         assert self.node is not None
         moment = self.node.wake_at()
-        if moment is not None and (self.wake_at is None or moment < self.wake_at):
+        if moment is None:
+            return
+        moment -= self.world.clock_offset.get(self.name, 0)
+        if self.wake_at is None or moment < self.wake_at:
             self.wake_at = max(moment, self.world.now)
             self.world.at(self.wake_at, self._wake, self.wake_at)
 
@@ -255,7 +266,7 @@ class SimulatedHost:
             case Deliver():
                 world.delivered(self, effect)
             case Receipt():
-                world.confirmed(effect)
+                world.confirmed(self.name, effect)
             case Live() | Reset():
                 world.promised(effect)
             case Connect(peer=peer, via=via):
@@ -264,6 +275,8 @@ class SimulatedHost:
                 connection = self.sessions.pop(peer, None)
                 if connection is not None:
                     world.network.close(self.name, peer, connection)
+            case PublisherFenced(publisher=publisher):
+                world.fenced[self.name, publisher] = None
             case Answered() | TopicDeleted():
                 world.told(self.name, effect)
             case LeaveRefused(reason=reason):

@@ -17,8 +17,11 @@ from gapless.core.broker import Broker
 from gapless.core.effects import (
     Answered,
     Deliver,
+    Effect,
     LinkAdded,
     Live,
+    NumberingBegun,
+    Persist,
     Receipt,
     Record,
     Reset,
@@ -45,6 +48,7 @@ from gapless.core.model import (
     Micros,
     NodeId,
     Partition,
+    StartCut,
     Topic,
     link,
 )
@@ -54,6 +58,9 @@ from gapless.core.overlay.topology import Topology
 from gapless.simulation import trace
 from gapless.simulation.host import Aim, SimulatedHost
 from gapless.simulation.network import Latency, Network
+
+AT_NO_TIME = 2**62
+"""A sequence that nobody publishes."""
 
 
 class World:
@@ -77,6 +84,8 @@ class World:
         self.topics = dict(topics or {})
         self.hosts: dict[NodeId, SimulatedHost] = {}
         self.homes: dict[NodeId, NodeId] = {}
+        self.clock_offset: dict[NodeId, Micros] = {}
+        """How far the clock of a node is off; it changes only while the node is down."""
         self.founder: NodeId | None = None
         self.departed: dict[NodeId, None] = {}
         """Brokers that have left the network for good."""
@@ -87,6 +96,12 @@ class World:
         self.aim: Aim | None = None
         self._agenda: list[tuple[Micros, int, Callable[[Any], None], Any]] = []
         self._count = 0
+        self.fenced: dict[tuple[NodeId, str], None] = {}
+        """Clients, and publishers that somebody else is since later."""
+        self._counting: dict[tuple[NodeId, str], str] = {}
+        """By client and publisher the name that the publisher has in the trace."""
+        self._sources: dict[tuple[str, int], str] = {}
+        """The same by publisher and numbering."""
         self._sequences: dict[tuple[str, str], int] = {}
         self._confirmed: dict[tuple[str, str], int] = {}
         self.answers: dict[NodeId, dict[int, str]] = {}
@@ -228,6 +243,14 @@ class World:
         if host.on_restart is not None:
             host.on_restart()
 
+    def lose_store(self, name: NodeId) -> None:
+        """A killed client comes back without its store: its publishers count anew, under the same names."""
+        host = self.hosts[name]
+        assert not host.is_up, f"{name} runs"
+        host.store.clear()
+        for key in [key for key in self._counting if key[0] == name]:
+            del self._counting[key]
+
     def replace(self, name: NodeId, *, join: tuple[NodeId, ...], clock: Micros | None = None) -> None:
         """Start a killed broker anew without its store: it joins again, in its old place. Incarnations begin
         at its clock's reading, which need not be the world's time."""
@@ -327,8 +350,11 @@ class World:
             for subscription in effect.subscriptions:
                 self.record(trace.Unsubscribe(t=self.now, subscription=subscription))
 
-    def requested(self, client: NodeId, batch: list[Input]) -> None:
+    def requested(self, client: NodeId, batch: list[Input], effects: Sequence[Effect]) -> None:
         """A client handles requests of its application now: that is when they happen."""
+        for effect in effects:
+            if type(effect) is Persist and type(effect.record) is NumberingBegun:
+                self._begins_to_count(client, effect.record)
         for each in batch:
             if type(each) is MessageReceived:
                 continue
@@ -351,15 +377,30 @@ class World:
                 case _:
                     pass
 
+    def _begins_to_count(self, client: NodeId, record: NumberingBegun) -> None:
+        """A publisher with another numbering is another source in the trace, and has another name there."""
+        publisher = record.publisher
+        name = self._counting.get((client, publisher))
+        if name is None:
+            others = {each for (source, _), each in self._sources.items() if source == publisher}
+            name = self._counting[client, publisher] = f"{publisher}#{len(others)}" if others else publisher
+        self._sources[publisher, record.numbering] = name
+
+    def _source(self, publisher: str, numbering: int) -> str:
+        return self._sources.get((publisher, numbering), publisher)
+
     def _published(self, client: NodeId, request: PublishRequested) -> None:
-        key = (request.publisher, request.topic)
+        if (client, request.publisher) in self.fenced:
+            return
+        name = self._counting.get((client, request.publisher), request.publisher)
+        key = (name, request.topic)
         for attributes, _ in request.contents:
             sequence = self._sequences[key] = self._sequences.get(key, 0) + 1
             self.record(
                 trace.Publish(
                     t=self.now,
                     client=client,
-                    publisher=request.publisher,
+                    publisher=name,
                     sequence=sequence,
                     topic=request.topic,
                     attributes=attributes,
@@ -375,7 +416,10 @@ class World:
                     t=self.now,
                     subscription=effect.subscription,
                     publishers=effect.publishers,
-                    start=effect.start.first,
+                    start={
+                        **dict.fromkeys(self._former_selves(effect), AT_NO_TIME),
+                        **self._start(effect.start),
+                    },
                 )
             )
         else:
@@ -383,18 +427,29 @@ class World:
                 trace.Live(
                     t=self.now,
                     subscription=effect.subscription,
-                    start=effect.start.first,
+                    start=self._start(effect.start),
                     unreachable=self.brokers_in(effect.unreachable),
                 )
             )
 
-    def confirmed(self, receipt: Receipt) -> None:
+    def _start(self, start: StartCut) -> dict[str, int]:
+        return {self._source(each, start.numberings.get(each, 0)): at for each, at in start.first.items()}
+
+    def _former_selves(self, reset: Reset) -> list[str]:
+        """A reset that names a publisher ends what was promised of its other numberings."""
+        named = {each: reset.start.numberings.get(each, 0) for each in reset.publishers}
+        return [
+            name
+            for (publisher, numbering), name in self._sources.items()
+            if publisher in named and name != self._source(publisher, named[publisher])
+        ]
+
+    def confirmed(self, client: NodeId, receipt: Receipt) -> None:
         """A publisher was told that the network has its events up to one of them."""
-        key = (receipt.publisher, receipt.topic)
+        name = self._counting.get((client, receipt.publisher), receipt.publisher)
+        key = (name, receipt.topic)
         for sequence in range(self._confirmed.get(key, 0) + 1, receipt.sequence + 1):
-            self.record(
-                trace.Confirm(t=self.now, publisher=receipt.publisher, sequence=sequence, topic=receipt.topic)
-            )
+            self.record(trace.Confirm(t=self.now, publisher=name, sequence=sequence, topic=receipt.topic))
         self._confirmed[key] = max(receipt.sequence, self._confirmed.get(key, 0))
 
     def unconfirmed(self, publisher: str, topic: str) -> int:
@@ -410,7 +465,7 @@ class World:
                     t=self.now,
                     client=host.name,
                     subscription=effect.subscription,
-                    publisher=event.publisher,
+                    publisher=self._source(event.publisher, effect.numbering),
                     sequence=event.sequence,
                     best_effort=effect.best_effort,
                 )

@@ -21,6 +21,7 @@ from gapless.core.effects import (
     LinkAdded,
     LinkFate,
     LinkRemoved,
+    NumberingBegun,
     PublisherTaken,
     Record,
     SubscriptionGivenUp,
@@ -39,7 +40,14 @@ EVENTS_AT_A_TIME = 1000
 
 _encode = msgspec.msgpack.Encoder().encode
 _kept = msgspec.msgpack.Decoder(
-    IncarnationStarted | LinkAdded | LinkFate | Founded | PublisherTaken | TopicDeclared | SubscriptionGivenUp
+    IncarnationStarted
+    | LinkAdded
+    | LinkFate
+    | Founded
+    | PublisherTaken
+    | NumberingBegun
+    | TopicDeclared
+    | SubscriptionGivenUp
 )
 _event = msgspec.msgpack.Decoder(Event)
 _source = msgspec.json.Decoder(tuple[str, str])
@@ -71,6 +79,8 @@ def _changes(record: Record) -> Iterator[Change]:
             yield Put(_key("founded"), _encode(record))
         case PublisherTaken(publisher=publisher):
             yield Put(_key("publisher", publisher), _encode(record))
+        case NumberingBegun(publisher=publisher):
+            yield Put(_key("numbering", publisher), _encode(record))
         case TopicDeclared(declaration=declaration):
             yield Put(_key("topic", declaration.topic.name), _encode(record))
         case SubscriptionGivenUp(subscription=subscription):

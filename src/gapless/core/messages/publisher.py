@@ -23,7 +23,7 @@ from typing import Annotated
 
 import msgspec
 
-from gapless.core.model import Event, Incarnation, NodeId, Partition, Path, SubscriptionId
+from gapless.core.model import Event, Generation, Incarnation, NodeId, Partition, Path, SubscriptionId
 
 
 class Body(msgspec.Struct, frozen=True, array_like=True):
@@ -45,6 +45,8 @@ class LogEntry(msgspec.Struct, frozen=True, array_like=True):
     ended: bool = False
     news: bool = False
     """From a client: the network need not know the subscription yet. To a client: it did not."""
+    given_up: bool = False
+    """It has ended because its client could not be reached."""
 
 
 class Log(msgspec.Struct, frozen=True, array_like=True, tag="log"):
@@ -75,6 +77,7 @@ class Synced(msgspec.Struct, frozen=True, array_like=True, tag="synced"):
 class Taken(msgspec.Struct, frozen=True, array_like=True, order=True):
     """The last event of a publisher that some broker took."""
 
+    numbering: int
     sequence: int
     guest_of: NodeId = ""
     """The publisher's own broker, if another one took the event: the promise goes by it all the same."""
@@ -120,7 +123,7 @@ class Detached(msgspec.Struct, frozen=True, array_like=True, tag="detached"):
 class Header(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What the events of a run have in common: whence they come, and what their sender knew of them."""
 
-    generation: int
+    generation: Generation
     entry: NodeId = ""
     """The broker that took them from their publisher; empty on the way there."""
     home: NodeId = ""
@@ -166,7 +169,7 @@ class Acknowledgement(msgspec.Struct, frozen=True, array_like=True):
 
     topic: str
     publisher: str
-    generation: int
+    generation: Generation
     ranges: tuple[tuple[int, int], ...]
 
 
@@ -174,6 +177,9 @@ class Acknowledged(msgspec.Struct, frozen=True, array_like=True, tag="acks"):
     """All targets behind the sender have these events."""
 
     acknowledgements: tuple[Acknowledgement, ...]
+    given_up: tuple[SubscriptionId, ...] = ()
+    """To a client: subscriptions that got nothing of them any more, while others may still think they are
+    there. What the client publishes elsewhere must not go to them, or they would miss these in between."""
 
 
 class Superseded(msgspec.Struct, frozen=True, array_like=True, tag="superseded"):
@@ -181,4 +187,4 @@ class Superseded(msgspec.Struct, frozen=True, array_like=True, tag="superseded")
 
     topic: str
     publisher: str
-    generation: int
+    generation: Generation

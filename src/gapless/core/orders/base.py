@@ -145,12 +145,16 @@ class LeafOrder(Order):
         """The application publishes events."""
 
     @abstractmethod
-    def adopt(self, publisher: str, records: Sequence[Record]) -> None:
+    def adopt(self, publisher: str, records: Sequence[Record], now: Micros) -> None:
         """Go on with a publisher where an earlier process, perhaps of another client, stopped."""
 
     @abstractmethod
     def retains(self, publisher: str) -> bool:
         """Whether events of the publisher are not confirmed yet."""
+
+    def is_fenced(self, publisher: str) -> bool:
+        """Whether somebody else publishes under this name since later."""
+        return False
 
     @abstractmethod
     def release(self, publisher: str) -> None:

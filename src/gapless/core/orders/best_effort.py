@@ -197,7 +197,7 @@ class BestEffortLeaf(LeafOrder):
             if isinstance(record, EventsConfirmed):
                 self._sequences[record.topic, record.publisher] = record.sequence
 
-    def adopt(self, publisher: str, records: Sequence[Record]) -> None:
+    def adopt(self, publisher: str, records: Sequence[Record], now: Micros) -> None:
         """Go on with its numbers."""
         self._go_on(records)
 

@@ -438,8 +438,8 @@ class Overlay:
     def _find_next_hop(self, path: Path) -> NodeId | None:
         up, frontier = self.sessions.up, self.frontier
         for node in reversed(path):
-            if node in up and (node in frontier.active or node not in self.topology):
-                return node
+            if node in frontier.active or (node in up and up[node].identity.is_leaf):
+                return node  # a broker that is no neighbour yet has not been told the log
             if node in self.topology and node not in frontier.down:
                 return None
         return None
@@ -457,10 +457,14 @@ class Overlay:
         Away from the destination it is longer by this node and those that the session bypasses. Where the
         session leads towards the destination, the part that both ways share is left out.
         """
-        is_leaf = self.sessions.up[peer].identity.is_leaf
-        if not path or not (is_leaf or peer in self.topology):
-            return ()  # who does not know the way, or where the peer is, cannot tell it
-        way = [self.me, peer] if is_leaf else self.topology.path(peer)
+        if peer in self.topology:
+            way = self.topology.path(peer)
+        elif self.sessions.up[peer].identity.is_leaf:
+            way = [self.me, peer]
+        else:
+            return ()  # who does not know where the peer is cannot tell it a way
+        if not path:
+            return ()
         shared = 0
         for ahead, step in zip(reversed(path), way[1:], strict=False):
             if ahead != step:

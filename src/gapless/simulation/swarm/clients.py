@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gapless.core.broker import Broker
-from gapless.core.effects import EventsConfirmed, EventsRetained, PublisherTaken, Record
+from gapless.core.effects import Record, publisher_of
 from gapless.core.leaf import Leaf
 from gapless.core.model import NodeId
 from gapless.simulation import workload
@@ -147,21 +147,11 @@ class Crowd:
         self.desk_owner = client
         for each in self.stage.world.homes:
             host = self.stage.world.hosts[each]
-            self._desk_store += [record for record in host.store if _publisher_of(record) == DESK]
-            host.store[:] = [record for record in host.store if _publisher_of(record) != DESK]
+            self._desk_store += [record for record in host.store if publisher_of(record) == DESK]
+            host.store[:] = [record for record in host.store if publisher_of(record) != DESK]
         self.stage.world.adopt(client, DESK, list(self._desk_store))
 
     def _without_the_desk(
         self, make: Callable[[list[Record]], Broker | Leaf]
     ) -> Callable[[list[Record]], Broker | Leaf]:
-        return lambda stored: make([each for each in stored if _publisher_of(each) != DESK])
-
-
-def _publisher_of(record: Record) -> str | None:
-    match record:
-        case EventsRetained(events=events):
-            return events[0].publisher
-        case EventsConfirmed(publisher=publisher) | PublisherTaken(publisher=publisher):
-            return publisher
-        case _:
-            return None
+        return lambda stored: make([each for each in stored if publisher_of(each) != DESK])

@@ -220,7 +220,7 @@ class PublisherBroker(BrokerOrder):
         for leaf in list(self._waiting):
             self._maybe_admit(leaf, now)
         self.settling.flush()
-        self._outbox.flush()
+        self._outbox.flush(self.subscriptions.given_up)
         self.subscriptions.confirm()
         self.subscriptions.purge()
         if not self.overlay.frontier.wanted:

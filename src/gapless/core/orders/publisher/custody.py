@@ -20,7 +20,7 @@ from typing import TypeAlias
 import msgspec
 
 from gapless.core.messages.publisher import Header
-from gapless.core.model import Event, NodeId, Path
+from gapless.core.model import Event, Generation, NodeId, Path
 from gapless.core.orders.publisher.vectors import Numbers
 
 Source = tuple[str, str]
@@ -58,7 +58,7 @@ class Stream:
     """What is known of one publisher's stream. It is remembered for a while after the last event has left:
     copies may still come, and so may the rest of an older generation."""
 
-    generation: int
+    generation: Generation
     highest: int = 0
     """The highest sequence of this generation that was handled here."""
     held: dict[int, Held] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from gapless.core.messages.publisher import Acknowledgement, Header, Run, Taken
-from gapless.core.model import Event, Micros, NodeId, Partition, Path, SubscriptionId
+from gapless.core.model import Event, Generation, Micros, NodeId, Partition, Path, SubscriptionId
 from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Targets, Waiting, source_of
 from gapless.core.orders.publisher.log import Missed, PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.outbox import Outbox, within
@@ -69,7 +69,7 @@ class Forwarding:
         identity = overlay.identity
         self.custody = Custody()
         self.vectors = Vectors(identity.node, identity.incarnation, overlay.topology.delta)
-        self.present: dict[Source, tuple[NodeId, int]] = {}
+        self.present: dict[Source, tuple[NodeId, Generation]] = {}
         """The publishers that publish here now, with the client and the generation of each."""
         self.entered: dict[str, dict[str, Taken]] = {}
         """By topic and publisher the last event that this broker took from the publisher itself."""
@@ -134,7 +134,10 @@ class Forwarding:
         home = self._overlay.sessions.up[leaf].identity.home or ""
         if home != self._overlay.me and self._overlay.me not in stays:
             stays = (*stays, self._overlay.me)
-        header = Header(generation, self._overlay.me, home, stays, relaxed=run.header.relaxed)
+        came = run.header
+        header = Header(
+            generation, self._overlay.me, home, stays, excluded=came.excluded, relaxed=came.relaxed
+        )
         arrival = self._arrival(leaf, source, stream, header)
         new: list[Event] = []
         for event in run.events:
@@ -148,7 +151,7 @@ class Forwarding:
         if new:
             topic, publisher = source
             entered = self.entered.setdefault(topic, {})
-            taken = Taken(stream.highest, home if home != self._overlay.me else "")
+            taken = Taken(generation[0], stream.highest, home if home != self._overlay.me else "")
             entered[publisher] = max(taken, entered.get(publisher, taken))
             self._missed.clear()
 
@@ -187,7 +190,7 @@ class Forwarding:
             self._outbox.acknowledge(arrival.peer, flow, arrival.done)
             self._note_idle(arrival.source, arrival.stream, now)
 
-    def _stream(self, peer: NodeId, source: Source, generation: int, now: Micros) -> Stream | None:
+    def _stream(self, peer: NodeId, source: Source, generation: Generation, now: Micros) -> Stream | None:
         """The stream of that generation; ``None`` for an older one, whose sender is told to forget it."""
         self.supersede(source, generation, now)
         stream = self.custody.streams[source]
@@ -196,7 +199,7 @@ class Forwarding:
             return None
         return stream
 
-    def supersede(self, source: Source, generation: int, now: Micros) -> None:
+    def supersede(self, source: Source, generation: Generation, now: Micros) -> None:
         """Drop all that is held of older generations, and tell those who sent it. What is still under way of
         them must vanish too, so the generation is remembered, whether it comes here or not."""
         stream = self.custody.streams.get(source)

@@ -15,6 +15,7 @@ from gapless.core.messages.publisher import (
     Log,
     LogReceived,
     Publications,
+    Run,
     Superseded,
     Synced,
     SyncWanted,
@@ -39,16 +40,22 @@ class PublisherLeaf(LeafOrder):
         """Publishers go on with what they retained; subscriptions ended with the earlier incarnation."""
         self.peers: dict[NodeId, PeerLog] = {}
         self._outbox = Outbox(self.out, self.limits.batch)
-        self.publishing = Publishing(self.overlay.identity, self.topics, records, self._outbox, self.out)
+        self.publishing = Publishing(
+            self.overlay.identity, self.topics, records, self._outbox, self.out, lease=self.limits.lease
+        )
         self.subscribing = Subscribing(self.overlay, self.peers, self.out)
 
     def publish(self, topic: str, publisher: str, contents: Sequence[Content], now: Micros) -> None:
         """The application publishes events."""
         self.publishing.publish(topic, publisher, contents, now)
 
-    def adopt(self, publisher: str, records: Sequence[Record]) -> None:
+    def adopt(self, publisher: str, records: Sequence[Record], now: Micros) -> None:
         """Go on with its numbers, and repeat what it retains."""
-        self.publishing.adopt(publisher, records)
+        self.publishing.adopt(publisher, records, now)
+
+    def is_fenced(self, publisher: str) -> bool:
+        """Whether somebody else publishes under this name since later."""
+        return publisher in self.publishing.fenced
 
     def retains(self, publisher: str) -> bool:
         """Whether events of the publisher are not confirmed yet."""
@@ -75,7 +82,7 @@ class PublisherLeaf(LeafOrder):
         self.peers.pop(peer, None)
         self._outbox.forget(peer)
         if peer == self.publishing.home:
-            self.publishing.go_home(None, old_is_up=False)
+            self.publishing.go_home(None, now, old_is_up=False)
 
     def frontier_changed(self, now: Micros) -> None:
         """Choose the home: the client's own broker when it is there, since the walk stops at it."""
@@ -83,17 +90,17 @@ class PublisherLeaf(LeafOrder):
         active = self.overlay.frontier.active
         home = active[0] if active else None
         if home != self.publishing.home:
-            self.publishing.go_home(home, old_is_up=self.publishing.home in self.peers)
+            self.publishing.go_home(home, now, old_is_up=self.publishing.home in self.peers)
 
     def message(self, peer: NodeId, message: PublisherMessage, now: Micros) -> None:
         """Handle one message of publisher order."""
         match message:
             case Publications(runs=runs):
                 for run in runs:
-                    flow = (*source_of(run.events[0]), run.header.generation)
-                    self._outbox.acknowledge(peer, flow, [event.sequence for event in run.events])
-                    self.subscribing.receive(peer, run)
-            case Acknowledged(acknowledgements=acknowledgements):
+                    self._on_run(peer, run)
+            case Acknowledged(acknowledgements=acknowledgements, given_up=given_up):
+                if given_up:
+                    self.publishing.without(given_up, now)
                 for each in acknowledgements:
                     self.publishing.acknowledged(peer, each)
             case Log(entries=entries):
@@ -102,11 +109,23 @@ class PublisherLeaf(LeafOrder):
                 self.subscribing.on_confirmed(peer, confirmations)
             case AttachWanted():
                 if peer == self.publishing.home:
-                    self.publishing.go_home(peer, old_is_up=False)
-            case Superseded():
-                pass  # of a generation that this client has left behind
+                    self.publishing.go_home(peer, now, old_is_up=False)
+            case Superseded(topic=topic, publisher=publisher, generation=generation):
+                self.publishing.superseded(peer, (topic, publisher), generation, now)
             case LogReceived() | SyncWanted() | Synced() | Attached() | Detached():
                 pass  # between brokers, and to them
+
+    def _on_run(self, peer: NodeId, run: Run) -> None:
+        """What an earlier numbering says is no more to be taken, and must not be acknowledged either: its
+        publisher has to be told."""
+        source = source_of(run.events[0])
+        known = self.subscribing.generation_of(source)
+        if run.header.generation[0] < known[0]:
+            self._outbox.supersede(peer, source, known)
+        else:
+            flow = (*source, run.header.generation)
+            self._outbox.acknowledge(peer, flow, [event.sequence for event in run.events])
+            self.subscribing.receive(peer, run)
 
     def flush(self, now: Micros) -> None:
         """Send what was gathered during the batch."""

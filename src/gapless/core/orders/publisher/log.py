@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gapless.core.messages.publisher import Body, Confirmation, Taken
-from gapless.core.model import Incarnation, NodeId, SubscriptionId
+from gapless.core.model import Generation, Incarnation, NodeId, SubscriptionId
 from gapless.core.orders.base import parsed
 from gapless.matching import MatchIndex
 
@@ -27,7 +27,7 @@ class Missed(NamedTuple):
 
     entered: Mapping[str, Taken]
     """Per publisher the last event that entered."""
-    present: Mapping[str, tuple[NodeId, int]]
+    present: Mapping[str, tuple[NodeId, Generation]]
     """The publishers that published there, with client and generation."""
 
 
@@ -45,6 +45,8 @@ class Entry:
     missed: Missed
     """What entered here before the subscription was known here."""
     ended: bool = False
+    given_up: bool = False
+    """It has ended because its client could not be reached."""
 
     @property
     def target(self) -> NodeId:
@@ -139,13 +141,15 @@ class SubscriptionLog:
             self.pathless.pop(subscription, None)
         return had_none and bool(body.path)
 
-    def end(self, subscription: SubscriptionId) -> None:
+    def end(self, subscription: SubscriptionId, *, given_up: bool = False) -> None:
         """The end of a subscription is an entry too, in its place, so that it is streamed like it."""
         old = self._entries.pop(subscription)
         self.pathless.pop(subscription, None)
         self._indexes[old.body.topic].remove(subscription)
         self.length += 1
-        self._entries[subscription] = Entry(self.length, subscription, old.body, NOTHING_MISSED, ended=True)
+        self._entries[subscription] = Entry(
+            self.length, subscription, old.body, NOTHING_MISSED, ended=True, given_up=given_up
+        )
 
     def purge(self, subscription: SubscriptionId) -> None:
         """Forget that a subscription has ended."""

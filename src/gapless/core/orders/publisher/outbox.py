@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from gapless.core.effects import Effect, Send
@@ -14,11 +14,11 @@ from gapless.core.messages.publisher import (
     Run,
     Superseded,
 )
-from gapless.core.model import Event, NodeId
+from gapless.core.model import Event, Generation, NodeId, SubscriptionId
 from gapless.core.orders.publisher.custody import Held, Source
 from gapless.core.orders.publisher.vectors import Numbers
 
-Flow: TypeAlias = tuple[str, str, int]
+Flow: TypeAlias = tuple[str, str, Generation]
 """One generation of a stream of events: topic, publisher, generation."""
 
 
@@ -87,7 +87,7 @@ class Outbox:
         self._out = out
         self._drafts: dict[NodeId, list[Draft]] = {}
         self._acks: dict[NodeId, dict[Flow, list[int]]] = {}
-        self._superseded: dict[tuple[NodeId, Source], int] = {}
+        self._superseded: dict[tuple[NodeId, Source], Generation] = {}
 
     def draft(self, peer: NodeId, group: Sequence[Held]) -> Draft | None:
         """The run to the peer that these may go with: that which was begun last, or none."""
@@ -112,7 +112,7 @@ class Outbox:
         """Tell the peer that all targets behind here have these events."""
         self._acks.setdefault(peer, {}).setdefault(flow, []).extend(sequences)
 
-    def supersede(self, peer: NodeId, source: Source, generation: int) -> None:
+    def supersede(self, peer: NodeId, source: Source, generation: Generation) -> None:
         """Tell the peer of a newer generation."""
         self._superseded[peer, source] = generation
 
@@ -123,14 +123,14 @@ class Outbox:
         for key in [key for key in self._superseded if key[0] == peer]:
             del self._superseded[key]
 
-    def flush(self) -> None:
-        """Send it all."""
+    def flush(self, given_up: Callable[[NodeId], tuple[SubscriptionId, ...]] = lambda _: ()) -> None:
+        """Send it all, and with the acknowledgements to a peer what it must know of those given up."""
         for peer, drafts in self._drafts.items():
             for runs in _batches(drafts, self.batch):
                 self._out.append(Send(peer, Publications(runs)))
         for peer, acks in self._acks.items():
             told = tuple(Acknowledgement(*flow, ranges(sequences)) for flow, sequences in acks.items())
-            self._out.append(Send(peer, Acknowledged(told)))
+            self._out.append(Send(peer, Acknowledged(told, given_up(peer))))
         for (peer, source), generation in self._superseded.items():
             self._out.append(Send(peer, Superseded(*source, generation)))
         self._drafts.clear()

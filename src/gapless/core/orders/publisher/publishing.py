@@ -12,6 +12,12 @@ A publisher can also go on in another client: that client *adopts* it with the r
 for it. To the network this is one more move of its home, so its generations must be higher than any that it
 had before. Each incarnation has its own block of generations; a record says in which one a publisher was, and
 who adopts it goes on in a later one.
+
+A name's *numbering* is made with its store. Who has lost the store begins another one: to subscribers that is
+a new source, of which they are told. Of two numberings the later one holds, and who still publishes under the
+earlier one is *fenced*: it is told, and publishes nothing more. A clock that was set back may make a new
+numbering look earlier than the one before it; so one that nobody has taken anything of yet gives way once, by
+beginning after the one it was told of.
 """
 
 from __future__ import annotations
@@ -24,14 +30,26 @@ from gapless.core.effects import (
     EventsConfirmed,
     EventsRetained,
     IncarnationStarted,
+    NumberingBegun,
     Persist,
+    PublisherFenced,
     PublisherTaken,
     Receipt,
     Record,
     Send,
 )
 from gapless.core.messages.publisher import Acknowledgement, Attached, Detached, Header
-from gapless.core.model import BeyondDelta, Content, Event, Identity, Micros, NodeId, Topic
+from gapless.core.model import (
+    BeyondDelta,
+    Content,
+    Event,
+    Generation,
+    Identity,
+    Micros,
+    NodeId,
+    SubscriptionId,
+    Topic,
+)
 from gapless.core.orders.base import numbered, pieces
 from gapless.core.orders.publisher.custody import Source, source_of
 from gapless.core.orders.publisher.outbox import Outbox, within
@@ -55,6 +73,11 @@ class Retained:
     confirmed: set[int] = field(default_factory=set)
     """Sequences confirmed in the present generation."""
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing was confirmed yet."""
+        return len(self.events) == self.published
+
 
 class Publishing:
     """The publishers of one client."""
@@ -66,6 +89,8 @@ class Publishing:
         records: Iterable[Record],
         outbox: Outbox,
         out: list[Effect],
+        *,
+        lease: Micros,
     ) -> None:
         self.home: NodeId | None = None
         self.retained: dict[Source, Retained] = {}
@@ -73,9 +98,18 @@ class Publishing:
         self._outbox = outbox
         self._out = out
         self._own_broker = identity.home
+        self._lease = lease
+        self._without: dict[SubscriptionId, Micros] = {}
+        """Subscriptions that the network gave up, and when this was told last."""
         self._generation = identity.incarnation * GENERATIONS_PER_INCARNATION
         self._taken: dict[str, None] = {}
         """Publishers that were adopted."""
+        self._numberings: dict[str, int] = {}
+        """By publisher what its events are counted under; 0 in stores that do not say."""
+        self._gave_way: dict[str, None] = {}
+        """Publishers that have begun after another numbering once."""
+        self.fenced: dict[str, None] = {}
+        """Publishers that somebody else is since later."""
         kept = list(records)
         self._recover(kept)
         self._take(kept)
@@ -94,6 +128,8 @@ class Publishing:
                 retained.published = max(retained.published, record.sequence)
                 for sequence in [each for each in retained.events if each <= record.sequence]:
                     del retained.events[sequence]
+            elif isinstance(record, NumberingBegun):
+                self._numberings[record.publisher] = record.numbering
 
     def _take(self, records: Iterable[Record]) -> None:
         """Have publishers in generations above all that they had before, and make that durable.
@@ -112,14 +148,14 @@ class Publishing:
             self._out.append(Persist(IncarnationStarted(incarnation)))
         self._out += [Persist(PublisherTaken(each, incarnation)) for each in names]
 
-    def adopt(self, publisher: str, records: Sequence[Record]) -> None:
+    def adopt(self, publisher: str, records: Sequence[Record], now: Micros) -> None:
         """Go on with a publisher of an earlier process: as if it had moved here with all that it retains."""
         self._recover(records)
         self._take([PublisherTaken(publisher, 0), *records])
         if records:
             self._stays[SOMEWHERE] = None
             if self.home is not None:
-                self.go_home(self.home, old_is_up=False)
+                self.go_home(self.home, now, old_is_up=False)
 
     def retains(self, publisher: str) -> bool:
         """Whether events of the publisher are not confirmed yet."""
@@ -129,10 +165,18 @@ class Publishing:
         """Forget a publisher of which nothing is retained."""
         for source in [source for source in self.retained if source[1] == publisher]:
             del self.retained[source]
-        self._taken.pop(publisher, None)
+        for table in (self._taken, self._gave_way, self.fenced):
+            table.pop(publisher, None)
+        self._numberings.pop(publisher, None)
 
-    def go_home(self, home: NodeId | None, *, old_is_up: bool) -> None:
+    def without(self, given_up: Iterable[SubscriptionId], now: Micros) -> None:
+        """What was confirmed lately did not go to these subscriptions, and what follows it must not either.
+        At this home that is known; the next one may not have heard of it yet."""
+        self._without |= dict.fromkeys(given_up, now)
+
+    def go_home(self, home: NodeId | None, now: Micros, *, old_is_up: bool) -> None:
         """Publish through another session from now on; ``None``: there is none."""
+        self._without = {each: at for each, at in self._without.items() if at + self._lease > now}
         if self.home is not None and old_is_up:
             self._out.append(Send(self.home, Detached()))
         self.home = home
@@ -140,35 +184,63 @@ class Publishing:
             return
         self._generation += 1
         self._out.append(Send(home, Attached(self._generation, tuple(self._stays))))
-        for (topic, _), retained in self.retained.items():
+        for source, retained in self.retained.items():
             retained.confirmed.clear()
-            self._send(home, topic, tuple(retained.events.values()))
+            self._send(home, source, tuple(retained.events.values()))
 
     def publish(self, topic: str, publisher: str, contents: Sequence[Content], now: Micros) -> None:
         """Number them, make them durable, send them home."""
+        if publisher in self.fenced:
+            return  # what was asked for before the application was told
         retained = self.retained.get((topic, publisher))
         if retained is None:
             retained = self.retained[topic, publisher] = Retained()
+            if publisher not in self._numberings:
+                self._begin_numbering(publisher, now)
         events = numbered(topic, publisher, retained.published + 1, contents, now)
         retained.events.update((event.sequence, event) for event in events)
         retained.published += len(events)
         self._out.append(Persist(EventsRetained(events)))
         if self.home is not None:
-            self._send(self.home, topic, events)
+            self._send(self.home, (topic, publisher), events)
 
-    def _send(self, home: NodeId, topic: str, events: Sequence[Event]) -> None:
+    def _begin_numbering(self, publisher: str, numbering: int) -> None:
+        self._numberings[publisher] = numbering
+        self._out.append(Persist(NumberingBegun(publisher, numbering)))
+
+    def _send(self, home: NodeId, source: Source, events: Sequence[Event]) -> None:
+        topic, publisher = source
+        if publisher in self.fenced:
+            return
         if events and home != self._own_broker:
             self._stays[home if len(self._stays) < STAYS_MAX else SOMEWHERE] = None
         declared = self._topics.get(topic)  # deleted, or not told yet: then the hard promise holds
         relaxed = declared is not None and declared.beyond_delta is BeyondDelta.MARK
-        header = Header(self._generation, relaxed=relaxed)
+        header = Header(self._generation_of(publisher), excluded=tuple(self._without), relaxed=relaxed)
         for some in pieces(events, self._outbox.batch):
             self._outbox.begin(home, header, header).take(some)
+
+    def _generation_of(self, publisher: str) -> Generation:
+        return self._numberings.get(publisher, 0), self._generation
+
+    def superseded(self, peer: NodeId, source: Source, generation: Generation, now: Micros) -> None:
+        """The network knows a later generation: of this client, which has moved on since, or of another."""
+        publisher = source[1]
+        if peer != self.home or source not in self.retained or generation <= self._generation_of(publisher):
+            return
+        own = [each for (_, name), each in self.retained.items() if name == publisher]
+        if publisher not in self._gave_way and all(each.is_untouched for each in own):
+            self._gave_way[publisher] = None
+            self._begin_numbering(publisher, generation[0] + 1)
+            self.go_home(self.home, now, old_is_up=False)
+        elif publisher not in self.fenced:
+            self.fenced[publisher] = None
+            self._out.append(PublisherFenced(publisher))
 
     def acknowledged(self, peer: NodeId, ack: Acknowledgement) -> None:
         """The network has these; what is confirmed from the beginning on need not be repeated."""
         retained = self.retained.get((ack.topic, ack.publisher))
-        if retained is None or peer != self.home or ack.generation != self._generation:
+        if retained is None or peer != self.home or ack.generation != self._generation_of(ack.publisher):
             return
         for first, last in ack.ranges:
             retained.confirmed.update(within(retained.events, first, last))

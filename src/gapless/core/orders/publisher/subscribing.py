@@ -16,15 +16,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import TypeAlias
 
 from gapless.core.effects import Deliver, Effect, Live, Reset, Send
 from gapless.core.messages.publisher import Body, Confirmation, Header, Log, LogEntry, Run, Taken
-from gapless.core.model import Event, NodeId, Partition, StartCut, SubscriptionId
+from gapless.core.model import Event, Generation, NodeId, Partition, StartCut, SubscriptionId
 from gapless.core.orders.base import parsed
 from gapless.core.orders.publisher.custody import Source, source_of
 from gapless.core.orders.publisher.log import NO_SUBSCRIPTIONS, PeerLog
 from gapless.core.overlay.overlay import Overlay
 from gapless.matching import MatchIndex
+
+Position: TypeAlias = tuple[int, int]
+"""Of a publisher's event: numbering and sequence."""
+NOWHERE: Position = (-1, 0)
+"""Before all positions."""
+NEVER: Generation = (-1, 0)
+"""Before all generations."""
 
 
 class Verdict(Enum):
@@ -49,12 +57,21 @@ class Own:
     """The promise was lost and begins anew."""
     unreached: set[NodeId] = field(default_factory=set)
     """Brokers that have not known it at any time since it became live."""
-    cut: dict[str, int] = field(default_factory=dict)
-    """Per publisher the last sequence that is not promised."""
-    flowing: set[str] = field(default_factory=set)
-    """Publishers whose flow has begun."""
-    last: dict[str, int] = field(default_factory=dict)
-    """Per publisher the last sequence that was delivered."""
+    cut: dict[str, Position] = field(default_factory=dict)
+    """Per publisher the last position that is not promised."""
+    flowing: dict[str, int] = field(default_factory=dict)
+    """Publishers whose flow has begun, and under which numbering."""
+    last: dict[str, Position] = field(default_factory=dict)
+    """Per publisher the last position that was delivered."""
+
+    def is_flowing(self, publisher: str, numbering: int) -> bool:
+        """Whether the publisher's flow has begun under this numbering."""
+        return self.flowing.get(publisher) == numbering
+
+    def began_anew(self, publisher: str, numbering: int) -> bool:
+        """Whether the publisher counts anew since it was last heard of."""
+        known = max(self.cut.get(publisher, NOWHERE), self.last.get(publisher, NOWHERE))
+        return NOWHERE < known < (numbering, 0)
 
 
 @dataclass(slots=True)
@@ -63,8 +80,8 @@ class Taker:
 
     own: Own
     verdict: Verdict
-    after: int
-    """Up to this sequence the publisher's events are not promised, or were delivered before."""
+    after: Position
+    """Up to this position the publisher's events are not promised, or were delivered before."""
     events: list[Event] = field(default_factory=list)
 
 
@@ -79,7 +96,7 @@ class Subscribing:
         self._out = out
         self._count = 0
         self._indexes: dict[str, MatchIndex[SubscriptionId]] = {}
-        self._highest: dict[Source, tuple[int, int]] = {}
+        self._highest: dict[Source, tuple[Generation, int]] = {}
         self._touched = False
 
     # -- asking ------------------------------------------------------------------------------------------
@@ -173,23 +190,24 @@ class Subscribing:
             present.update(answer.present)
             for publisher, last in answer.cut.items():
                 taken[publisher] = max(last, taken.get(publisher, last))
-        raised = {
-            publisher: last.sequence + 1
-            for publisher, last in taken.items()
-            if self._breaks_the_promise(own, publisher, last)
-        }
+        raised = [
+            publisher for publisher, last in taken.items() if self._breaks_the_promise(own, publisher, last)
+        ]
         for publisher, last in taken.items():
-            own.cut[publisher] = max(last.sequence, own.cut.get(publisher, 0))
-        start = StartCut({publisher: own.cut[publisher] + 1 for publisher in sorted(present)})
+            own.cut[publisher] = max((last.numbering, last.sequence), own.cut.get(publisher, NOWHERE))
+        start = _start(own, sorted(present))
         self._announce(own, start, list(pending))
         if raised:
-            own.flowing -= raised.keys()
-            self._out.append(Reset(own.name, tuple(sorted(raised)), StartCut(raised)))
+            known = _start(own, [publisher for publisher in sorted(raised) if publisher in own.flowing])
+            for publisher in raised:
+                own.flowing.pop(publisher, None)
+            self._out.append(Reset(own.name, tuple(sorted(raised)), known))
 
     def _breaks_the_promise(self, own: Own, publisher: str, taken: Taken) -> bool:
         """Whether events may have been promised that some broker took unaware: their flow has begun, or every
         broker had been reached, or their publisher's own one, and another one took them."""
-        if taken.sequence <= own.cut.get(publisher, 0) or taken.sequence < own.last.get(publisher, 0):
+        position = (taken.numbering, taken.sequence)
+        if position <= own.cut.get(publisher, NOWHERE) or position < own.last.get(publisher, NOWHERE):
             return False
         if publisher in own.flowing:
             return True
@@ -210,10 +228,14 @@ class Subscribing:
 
     # -- events ------------------------------------------------------------------------------------------
 
+    def generation_of(self, source: Source) -> Generation:
+        """The latest generation of a stream that has come here."""
+        return self._highest.get(source, (NEVER, 0))[0]
+
     def receive(self, peer: NodeId, run: Run) -> None:
         """Deliver what is new, promised, and known to all who forwarded it."""
         header, source = run.header, source_of(run.events[0])
-        newest, seen = self._highest.get(source, (0, 0))
+        newest, seen = self._highest.get(source, (NEVER, 0))
         if header.generation < newest:
             return
         if header.generation > newest:
@@ -228,7 +250,7 @@ class Subscribing:
                 taker = takers.get(unique)
                 if taker is None:
                     taker = takers[unique] = self._taker(unique, peer, header, source[1])
-                if seen > taker.after:
+                if (header.generation[0], seen) > taker.after:
                     taker.events.append(event)
         self._highest[source] = (header.generation, seen)
         for taker in takers.values():
@@ -237,22 +259,22 @@ class Subscribing:
     def _taker(self, unique: SubscriptionId, peer: NodeId, header: Header, publisher: str) -> Taker:
         own = self.own[unique]
         verdict = self._judge(unique, own, peer, header, publisher)
-        after = own.cut.get(publisher, 0)
+        after = own.cut.get(publisher, NOWHERE)
         if verdict is Verdict.PROMISED:
-            after = max(after, own.last.get(publisher, 0))
+            after = max(after, own.last.get(publisher, NOWHERE))
         return Taker(own, verdict, after)
 
     def _give(self, taker: Taker, header: Header, publisher: str) -> None:
         """Deliver what is promised; of what comes too early, remember that the start lies behind it."""
         if not taker.events:
             return
-        own, last = taker.own, taker.events[-1].sequence
+        own, numbering = taker.own, header.generation[0]
+        last = (numbering, taker.events[-1].sequence)
         if taker.verdict is Verdict.PROMISED:
-            if publisher not in own.flowing and self._may_have_missed(own, header):
-                self._begin_anew(own, publisher, taker.events[0].sequence)
-            own.flowing.add(publisher)
+            if not own.is_flowing(publisher, numbering):
+                self._begin_flow(own, header, publisher, taker.events[0].sequence)
             own.last[publisher] = last
-            self._out.append(Deliver(own.name, tuple(taker.events), header.best_effort))
+            self._out.append(Deliver(own.name, tuple(taker.events), header.best_effort, numbering))
         elif taker.verdict is Verdict.TOO_EARLY:
             own.cut[publisher] = last
 
@@ -261,8 +283,18 @@ class Subscribing:
         and may have been promised."""
         return any(not stay or stay in own.unreached for stay in header.stays) and bool(own.unreached)
 
-    def _begin_anew(self, own: Own, publisher: str, sequence: int) -> None:
-        self._out.append(Reset(own.name, (publisher,), StartCut({publisher: sequence})))
+    def _begin_flow(self, own: Own, header: Header, publisher: str, sequence: int) -> None:
+        """The first event of a publisher, or of its numbering: is there anything before it to be told of?"""
+        numbering = header.generation[0]
+        if own.began_anew(publisher, numbering):
+            self._reset(own, publisher, numbering, 1)
+        elif publisher in own.flowing or self._may_have_missed(own, header):
+            self._reset(own, publisher, numbering, sequence)
+        own.flowing[publisher] = numbering
+
+    def _reset(self, own: Own, publisher: str, numbering: int, sequence: int) -> None:
+        start = StartCut({publisher: sequence}, {publisher: numbering})
+        self._out.append(Reset(own.name, (publisher,), start))
 
     def _judge(
         self, unique: SubscriptionId, own: Own, peer: NodeId, header: Header, publisher: str
@@ -276,7 +308,15 @@ class Subscribing:
     def _is_too_early(self, own: Own, header: Header, publisher: str) -> bool:
         if not own.live:
             return True
-        if publisher in own.flowing or not own.unreached:
+        if own.is_flowing(publisher, header.generation[0]) or not own.unreached:
             return False
         barriers = (tag.nodes[-1] for tag in header.tags if header.home not in tag.nodes)
         return not own.unreached.isdisjoint((header.home, *barriers))
+
+
+def _start(own: Own, publishers: Sequence[str]) -> StartCut:
+    """The positions after the cut."""
+    return StartCut(
+        {publisher: own.cut[publisher][1] + 1 for publisher in publishers},
+        {publisher: own.cut[publisher][0] for publisher in publishers},
+    )

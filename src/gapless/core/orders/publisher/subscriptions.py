@@ -75,9 +75,9 @@ class Subscriptions:
         """By client its subscriptions that the network should know and this broker does not."""
         self._touched: dict[SubscriptionId, None] = {}
         self._ended: dict[SubscriptionId, None] = {}
-        self._given_up: dict[SubscriptionId, None] = {}
-        """Those of them that this broker has ended itself: a crash must not bring them back, for what waited
-        for them is acknowledged."""
+        self._given_up: dict[SubscriptionId, bool] = {}
+        """Those of them that were given up, and whether this broker did so: then a crash must not bring them
+        back, for what waited for them is acknowledged."""
         self._remembered: dict[NodeId, PeerLog] = {}
         self._forgotten: dict[SubscriptionId, None] = {}
         """The last subscriptions that everybody knew to have ended: whoever still speaks of one is told."""
@@ -92,14 +92,12 @@ class Subscriptions:
         """What an earlier life has given up stays so, until everybody knows."""
         for record in records:
             if isinstance(record, SubscriptionGivenUp):
-                self._given_up[record.subscription] = None
+                self._given_up[record.subscription] = True
                 body = Body(record.client, record.topic, "", ())
                 self._log.append(record.subscription, body, NOTHING_MISSED)
-                self._log.end(record.subscription)
+                self._log.end(record.subscription, given_up=True)
                 self._ended[record.subscription] = None
-            elif (
-                isinstance(record, SubscriptionPurged) and self._given_up.pop(record.subscription, 0) is None
-            ):
+            elif isinstance(record, SubscriptionPurged) and self._given_up.pop(record.subscription, False):
                 self._log.purge(record.subscription)
                 del self._ended[record.subscription]
 
@@ -170,7 +168,7 @@ class Subscriptions:
         if line.ended:
             peer_log.ended[line.subscription] = None
             if not mine.ended:
-                self._end(line.subscription, now)
+                self._end(line.subscription, now, given_up=line.given_up)
         peer_log.told(line.subscription, line.index)
         self._touched[line.subscription] = None
 
@@ -206,9 +204,11 @@ class Subscriptions:
             peer_log.untold[subscription] = None
         return self._log.append(subscription, body, self._forwarding.missed(body.topic))
 
-    def _end(self, subscription: SubscriptionId, now: Micros) -> None:
+    def _end(self, subscription: SubscriptionId, now: Micros, *, given_up: bool = False) -> None:
         target = self._log[subscription].target
-        self._log.end(subscription)
+        self._log.end(subscription, given_up=given_up)
+        if given_up:
+            self._given_up.setdefault(subscription, False)
         if not self._log.is_wanted(target):
             self._forwarding.give_up(target, now)
         self._ended[subscription] = None
@@ -219,9 +219,15 @@ class Subscriptions:
         for entry in self._log.after(0):
             if entry.target == target and not entry.ended:
                 subscription, body = entry.subscription, entry.body
-                self._given_up[subscription] = None
+                self._given_up[subscription] = True
                 self._out.append(Persist(SubscriptionGivenUp(subscription, body.client, body.topic)))
-                self._end(subscription, now)
+                self._end(subscription, now, given_up=True)
+
+    def given_up(self, peer: NodeId) -> tuple[SubscriptionId, ...]:
+        """What a publisher's client must be told that goes on elsewhere."""
+        if not self._given_up or not self._overlay.sessions.up[peer].identity.is_leaf:
+            return ()
+        return tuple(self._given_up)[-self._limits.piece :]
 
     def own_clients(self) -> list[NodeId]:
         """This broker's own clients that have subscriptions."""
@@ -266,7 +272,7 @@ class Subscriptions:
         for subscription in list(self._ended):
             if all(subscription in peer_log.ended for peer_log in brokers):
                 del self._ended[subscription]
-                if self._given_up.pop(subscription, 0) is None:
+                if self._given_up.pop(subscription, False):
                     self._out.append(Persist(SubscriptionPurged(subscription)))
                 self._forgotten[subscription] = None
                 if len(self._forgotten) > self._limits.tombstones:
@@ -317,7 +323,7 @@ class Subscriptions:
             path = self._overlay.extended(entry.body.path, peer)
             body = Body(entry.body.client, entry.body.topic, entry.body.selector, path)
         news = entry.subscription in peer_log.news
-        return LogEntry(entry.index, entry.subscription, body, entry.ended, news)
+        return LogEntry(entry.index, entry.subscription, body, entry.ended, news, entry.given_up)
 
     # -- confirmations -------------------------------------------------------------------------------------
 
