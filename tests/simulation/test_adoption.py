@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from gapless.core.broker import Broker
-from gapless.core.effects import EventsConfirmed, EventsRetained, PublisherTaken, Record
+from gapless.core.effects import EventsConfirmed, EventsRetained, Record, publisher_of
 from gapless.core.leaf import Leaf
 from gapless.core.model import MILLISECOND, SECOND, NodeId, OrderName
 from gapless.core.orders.publisher import publishing
@@ -28,16 +28,6 @@ from support import in_custody, publisher_leaf
 OPENS, CLOSES = 2 * SECOND, 20 * SECOND
 CLIENTS = ("c0", "c1", "c2", "c3")
 NAMES = ("desk-1", "desk-2")
-
-
-def publisher_of(record: Record) -> str | None:
-    match record:
-        case EventsRetained(events=events):
-            return events[0].publisher
-        case EventsConfirmed(publisher=publisher) | PublisherTaken(publisher=publisher):
-            return publisher
-        case _:
-            return None
 
 
 @dataclass
