@@ -467,12 +467,12 @@ def guests_begin_silently(original: Original, self: Subscribing, own: Own, heade
     return False
 
 
-@breaks(Subscribing, "_begin_flow")
+@breaks(Subscribing, "_begin_generation")
 def new_numberings_are_not_told(
     original: Original, self: Subscribing, own: Own, header: Header, publisher: str, _: int
 ) -> None:
     """Rule 13: a publisher that counts anew is followed without a word."""
-    own.flowing[publisher] = header.generation[0]
+    own.flowing[publisher] = header.generation
 
 
 @breaks(Publishing, "_begin_numbering")

@@ -59,19 +59,18 @@ class Own:
     """Brokers that have not known it at any time since it became live."""
     cut: dict[str, Position] = field(default_factory=dict)
     """Per publisher the last position that is not promised."""
-    flowing: dict[str, int] = field(default_factory=dict)
-    """Publishers whose flow has begun, and under which numbering."""
+    flowing: dict[str, Generation] = field(default_factory=dict)
+    """Publishers whose flow has begun, and the generation of the last event."""
     last: dict[str, Position] = field(default_factory=dict)
     """Per publisher the last position that was delivered."""
 
     def is_flowing(self, publisher: str, numbering: int) -> bool:
         """Whether the publisher's flow has begun under this numbering."""
-        return self.flowing.get(publisher) == numbering
+        return self.flowing.get(publisher, NEVER)[0] == numbering
 
-    def began_anew(self, publisher: str, numbering: int) -> bool:
-        """Whether the publisher counts anew since it was last heard of."""
-        known = max(self.cut.get(publisher, NOWHERE), self.last.get(publisher, NOWHERE))
-        return NOWHERE < known < (numbering, 0)
+    def known(self, publisher: str) -> Position:
+        """The last position of the publisher that was delivered, or is known not to be promised."""
+        return max(self.cut.get(publisher, NOWHERE), self.last.get(publisher, NOWHERE))
 
 
 @dataclass(slots=True)
@@ -271,8 +270,8 @@ class Subscribing:
         own, numbering = taker.own, header.generation[0]
         last = (numbering, taker.events[-1].sequence)
         if taker.verdict is Verdict.PROMISED:
-            if not own.is_flowing(publisher, numbering):
-                self._begin_flow(own, header, publisher, taker.events[0].sequence)
+            if own.flowing.get(publisher) != header.generation:
+                self._begin_generation(own, header, publisher, taker.events[0].sequence)
             own.last[publisher] = last
             self._out.append(Deliver(own.name, tuple(taker.events), header.best_effort, numbering))
         elif taker.verdict is Verdict.TOO_EARLY:
@@ -283,14 +282,16 @@ class Subscribing:
         and may have been promised."""
         return any(not stay or stay in own.unreached for stay in header.stays) and bool(own.unreached)
 
-    def _begin_flow(self, own: Own, header: Header, publisher: str, sequence: int) -> None:
-        """The first event of a publisher, or of its numbering: is there anything before it to be told of?"""
-        numbering = header.generation[0]
-        if own.began_anew(publisher, numbering):
+    def _begin_generation(self, own: Own, header: Header, publisher: str, sequence: int) -> None:
+        """The first event of a publisher, or since it moved: is there anything before it to be told of?"""
+        numbering, known = header.generation[0], own.known(publisher)
+        if NOWHERE < known < (numbering, 0):  # it counts anew
             self._reset(own, publisher, numbering, 1)
-        elif sequence > 1 and (publisher in own.flowing or self._may_have_missed(own, header)):
-            self._reset(own, publisher, numbering, sequence)
-        own.flowing[publisher] = numbering
+        elif known < (numbering, sequence - 1) and sequence > 1:
+            is_new = publisher in own.flowing and not own.is_flowing(publisher, numbering)
+            if is_new or self._may_have_missed(own, header):
+                self._reset(own, publisher, numbering, sequence)
+        own.flowing[publisher] = header.generation
 
     def _reset(self, own: Own, publisher: str, numbering: int, sequence: int) -> None:
         start = StartCut({publisher: sequence}, {publisher: numbering})
