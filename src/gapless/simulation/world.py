@@ -50,7 +50,6 @@ from gapless.core.model import (
     Micros,
     NodeId,
     Partition,
-    StartCut,
     Topic,
     link,
 )
@@ -60,9 +59,8 @@ from gapless.core.overlay.topology import Topology
 from gapless.simulation import trace
 from gapless.simulation.host import Aim, SimulatedHost
 from gapless.simulation.network import Latency, Network
+from gapless.simulation.sources import Sources
 
-AT_NO_TIME = 2**62
-"""A sequence that nobody publishes."""
 NETWORK = "simulated"
 """The id of a network whose brokers have joined in an earlier life."""
 
@@ -106,10 +104,7 @@ class World:
         self._count = 0
         self.fenced: dict[tuple[NodeId, str], None] = {}
         """Clients, and publishers that somebody else is since later."""
-        self._counting: dict[tuple[NodeId, str], str] = {}
-        """By client and publisher the name that the publisher has in the trace."""
-        self._sources: dict[tuple[str, int], str] = {}
-        """The same by publisher and numbering."""
+        self.sources = Sources()
         self._sequences: dict[tuple[str, str], int] = {}
         self._confirmed: dict[tuple[str, str], int] = {}
         self.answers: dict[NodeId, dict[int, str]] = {}
@@ -293,8 +288,7 @@ class World:
         host = self.hosts[name]
         assert not host.is_up, f"{name} runs"
         host.store.clear()
-        for key in [key for key in self._counting if key[0] == name]:
-            del self._counting[key]
+        self.sources.lost(name)
 
     def replace(self, name: NodeId, *, join: tuple[NodeId, ...], clock: Micros | None = None) -> None:
         """Start a killed broker anew without its store: it joins again, in its old place. Incarnations begin
@@ -385,9 +379,7 @@ class World:
 
     def adopt(self, client: NodeId, publisher: str, records: Sequence[Record]) -> None:
         """A client goes on with a publisher of an earlier one."""
-        for each in records:
-            if isinstance(each, NumberingBegun) and (publisher, each.numbering) in self._sources:
-                self._counting[client, publisher] = self._sources[publisher, each.numbering]
+        self.sources.adopted(client, publisher, records)
         self.hosts[client].receive(PublisherAdopted(publisher, tuple(records)))
 
     def told(self, client: NodeId, effect: Answered | TopicDeleted) -> None:
@@ -402,7 +394,7 @@ class World:
         """A client handles requests of its application now: that is when they happen."""
         for effect in effects:
             if type(effect) is Persist and type(effect.record) is NumberingBegun:
-                self._begins_to_count(client, effect.record)
+                self.sources.begins(client, effect.record)
         for each in batch:
             if type(each) is MessageReceived:
                 continue
@@ -425,22 +417,10 @@ class World:
                 case _:
                     pass
 
-    def _begins_to_count(self, client: NodeId, record: NumberingBegun) -> None:
-        """A publisher with another numbering is another source in the trace, and has another name there."""
-        publisher = record.publisher
-        name = self._counting.get((client, publisher))
-        if name is None:
-            others = {each for (source, _), each in self._sources.items() if source == publisher}
-            name = self._counting[client, publisher] = f"{publisher}#{len(others)}" if others else publisher
-        self._sources[publisher, record.numbering] = name
-
-    def _source(self, publisher: str, numbering: int) -> str:
-        return self._sources.get((publisher, numbering), publisher)
-
     def _published(self, client: NodeId, request: PublishRequested) -> None:
         if (client, request.publisher) in self.fenced:
             return
-        name = self._counting.get((client, request.publisher), request.publisher)
+        name = self.sources.current(client, request.publisher)
         key = (name, request.topic)
         for attributes, _ in request.contents:
             sequence = self._sequences[key] = self._sequences.get(key, 0) + 1
@@ -464,10 +444,7 @@ class World:
                     t=self.now,
                     subscription=effect.subscription,
                     publishers=effect.publishers,
-                    start={
-                        **dict.fromkeys(self._former_selves(effect), AT_NO_TIME),
-                        **self._start(effect.start),
-                    },
+                    start=self.sources.start_of_reset(effect),
                 )
             )
         else:
@@ -475,34 +452,22 @@ class World:
                 trace.Live(
                     t=self.now,
                     subscription=effect.subscription,
-                    start=self._start(effect.start),
+                    start=self.sources.start(effect.start),
                     unreachable=self.brokers_in(effect.unreachable),
                 )
             )
 
-    def _start(self, start: StartCut) -> dict[str, int]:
-        return {self._source(each, start.numberings.get(each, 0)): at for each, at in start.first.items()}
-
-    def _former_selves(self, reset: Reset) -> list[str]:
-        """A reset that names a publisher ends what was promised of its other numberings."""
-        named = {each: reset.start.numberings.get(each, 0) for each in reset.publishers}
-        return [
-            name
-            for (publisher, numbering), name in self._sources.items()
-            if publisher in named and name != self._source(publisher, named[publisher])
-        ]
-
     def confirmed(self, client: NodeId, receipt: Receipt) -> None:
         """A publisher was told that the network has its events up to one of them."""
-        name = self._counting.get((client, receipt.publisher), receipt.publisher)
+        name = self.sources.current(client, receipt.publisher)
         key = (name, receipt.topic)
         for sequence in range(self._confirmed.get(key, 0) + 1, receipt.sequence + 1):
             self.record(trace.Confirm(t=self.now, publisher=name, sequence=sequence, topic=receipt.topic))
         self._confirmed[key] = max(receipt.sequence, self._confirmed.get(key, 0))
 
-    def unconfirmed(self, publisher: str, topic: str) -> int:
-        """How many events a publisher has published that it has no receipt of."""
-        key = (publisher, topic)
+    def unconfirmed(self, client: NodeId, publisher: str, topic: str) -> int:
+        """How many events a client has published under that name that it has no receipt of."""
+        key = (self.sources.current(client, publisher), topic)
         return self._sequences.get(key, 0) - self._confirmed.get(key, 0)
 
     def delivered(self, host: SimulatedHost, effect: Deliver) -> None:
@@ -513,7 +478,7 @@ class World:
                     t=self.now,
                     client=host.name,
                     subscription=effect.subscription,
-                    publisher=self._source(event.publisher, effect.numbering),
+                    publisher=self.sources.name(event.publisher, effect.numbering),
                     sequence=event.sequence,
                     best_effort=effect.best_effort,
                 )
