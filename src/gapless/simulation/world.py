@@ -49,7 +49,6 @@ from gapless.core.model import (
     Link,
     Micros,
     NodeId,
-    Partition,
     Topic,
     link,
 )
@@ -59,6 +58,7 @@ from gapless.core.overlay.topology import Topology
 from gapless.simulation import trace
 from gapless.simulation.host import Aim, SimulatedHost
 from gapless.simulation.network import Latency, Network
+from gapless.simulation.partitioned import brokers_in
 from gapless.simulation.sources import Sources
 
 NETWORK = "simulated"
@@ -319,38 +319,6 @@ class World:
         node = self.hosts[name].node
         return node is not None and node.overlay.state is NodeState.OPERATIONAL
 
-    def brokers_in(self, partitions: Sequence[Partition]) -> tuple[NodeId, ...]:
-        """The brokers of partitions, and those behind that their detector does not know of: what lies
-        behind a barrier, or has joined behind a partition. Only the world knows them."""
-        found: dict[NodeId, None] = {}
-        adjacent = self._adjacent() if partitions else {}
-        for partition in partitions:
-            found |= dict.fromkeys(partition.nodes)
-            detector = self.hosts[partition.detector].node
-            known = detector.overlay.topology if detector is not None else ()
-            behind = [(partition.nodes[-1], (partition.detector, *partition.nodes)[-2])]
-            while behind:
-                node, came_from = behind.pop()
-                if node not in known:
-                    found[node] = None
-                if node not in known or node == partition.nodes[-1]:
-                    behind += [(each, node) for each in adjacent.get(node, ()) if each != came_from]
-        return tuple(sorted(found))
-
-    def _adjacent(self) -> dict[NodeId, list[NodeId]]:
-        """The whole primary tree, as the stores of its brokers have it."""
-        links = {
-            record.link
-            for host in self.hosts.values()
-            for record in host.store
-            if isinstance(record, LinkAdded) and host.name in record.link
-        }
-        adjacent: dict[NodeId, list[NodeId]] = {}
-        for a, b in sorted(links):
-            adjacent.setdefault(a, []).append(b)
-            adjacent.setdefault(b, []).append(a)
-        return adjacent
-
     # -- what clients do and see -------------------------------------------------------------------------
 
     def record(self, entry: trace.Record) -> None:
@@ -453,7 +421,7 @@ class World:
                     t=self.now,
                     subscription=effect.subscription,
                     start=self.sources.start(effect.start),
-                    unreachable=self.brokers_in(effect.unreachable),
+                    unreachable=brokers_in(self, effect.unreachable),
                 )
             )
 
