@@ -1,0 +1,309 @@
+"""Schedules: the default one, and the ways to deviate from it.
+
+By default messages arrive in the order of their hops, a script's step is taken when nothing is under way, and
+time passes only then. A deviation is made right before a move, by the nodes which that move concerns:
+
+* **hold** a lane: what is on it waits until all else is quiet, and through some further steps of the script;
+* **crash** a broker, with what it had under way, or between the halves of that; it comes back when all is
+  quiet, or some steps later;
+* **cut** a link; both ends notice at once or only one does; it is healed when all is quiet, or later;
+* **suspect** a peer that is well;
+* **hurry**: the next step of the script comes now, while messages are under way.
+
+Failures stay within δ at a time, so whatever goes wrong is the protocol's fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gapless.core.events import PublishRequested, SubscribeRequested
+from gapless.core.model import MILLISECOND, SECOND, Identity, Micros, NodeId
+from gapless.simulation import trace
+from gapless.simulation.explore import scenario as script
+from gapless.simulation.explore.network import TOPIC, Network
+from gapless.simulation.explore.state import Lane, Repair, State
+
+RETURN: Micros = 2_500 * MILLISECOND
+"""Longer than the longest pause between two dials: what was repaired is in use again."""
+END: Micros = 6 * SECOND
+"""Time for all to come to rest."""
+MOVES_MAX = 5_000
+"""A network that is not at rest after so many moves never is."""
+ALWAYS = 99
+"""More steps than any script has."""
+SPANS = (0, 1, ALWAYS)
+"""How long a lane is held: until all else is quiet, through the next step, or to the end of the script."""
+FAILURE_SPANS = (0, 1)
+"""How long a failure lasts, likewise."""
+
+
+class Move(NamedTuple):
+    """What happens next: a message arrives, a dial, a deadline."""
+
+    stamp: int
+    kind: str
+    where: tuple[NodeId, ...] | Lane
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """What is done instead of the default, before the move of that number."""
+
+    at: int
+    kind: str
+    who: tuple[NodeId, ...] = ()
+    span: int = 0
+
+    def __str__(self) -> str:
+        """As one word, from which it can be read again."""
+        span = {0: "", ALWAYS: "*"}.get(self.span, f"*{self.span}")
+        return ":".join((str(self.at), self.kind, ">".join(self.who) + span))
+
+    @classmethod
+    def parse(cls, text: str) -> Deviation:
+        """A deviation from its word."""
+        try:
+            at, kind, rest = text.split(":", 2)
+            who, star, span = rest.partition("*")
+            names = tuple(who.split(">")) if who else ()
+            return cls(int(at), kind, names, (int(span) if span else ALWAYS) if star else 0)
+        except ValueError as error:
+            raise ValueError(f"{text!r} is no deviation, such as 17:crash:b1*1") from error
+
+
+class Scheduler:
+    """Takes a network through a schedule."""
+
+    def __init__(self, scenario: script.Scenario) -> None:
+        self.scenario = scenario
+        self.network = Network(scenario)
+
+    def begin(self) -> State:
+        """The network before the first step of the script: all brokers and clients are there, at rest."""
+        state, scenario = State(), self.scenario
+        for name in sorted({name for link in scenario.links for name in link}):
+            self.network.add_broker(state, name, tree=scenario.links)
+        state.until = state.now + RETURN
+        self._rest(state)
+        for client, home in scenario.clients.items():
+            self.network.add_client(state, client, home)
+        state.until = state.now + RETURN
+        self._rest(state)
+        for action in scenario.prologue:
+            self._act(state, action)
+            self._rest(state)
+        state.moves = 0
+        return state
+
+    def _rest(self, state: State) -> None:
+        while self.next_move(state) is not None or state.now < state.until:
+            self.advance(state)
+
+    # -- the default schedule ------------------------------------------------------------------------------
+
+    def next_move(self, state: State) -> Move | None:
+        """What is next by default; nothing when all is quiet."""
+        now, best = state.now, None
+        for name, wake_at in state.wakes.items():
+            if wake_at <= now:
+                move = Move(0, "wake", (name,))
+                if best is None or move < best:
+                    best = move
+        for pair, stamp in state.dials.items():
+            if (best is None or stamp <= best.stamp) and (best is None or (stamp, "dial", pair) < best):
+                best = Move(stamp, "dial", pair)
+        for lane, items in state.lanes.items():
+            stamp = items[0][0]
+            if best is not None and stamp > best.stamp:
+                continue
+            if lane in state.holds or (state.cut and _pair(lane) in state.cut) or _waits(state, lane):
+                continue
+            if best is None or (stamp, "lane", lane) < best:
+                best = Move(stamp, "lane", lane)
+        return best
+
+    def advance(self, state: State, move: Move | None = None) -> bool:
+        """Go on by default: the next move, time, or the next step; False when all is over."""
+        move = move or self.next_move(state)
+        if move is not None:
+            self._take(state, move)
+        elif state.now < state.until:
+            state.now = min([*state.wakes.values(), state.until])
+        elif state.position == len(self.scenario.script):
+            return self._close(state)
+        elif not self._repair(state):
+            self.take_step(state)
+        return not state.error
+
+    def _take(self, state: State, move: Move) -> None:
+        state.moves += 1
+        if state.moves > MOVES_MAX:
+            state.error = "never at rest"
+        if move.kind == "lane":
+            self.network.deliver(state, move.where)  # type: ignore[arg-type]
+        elif move.kind == "dial":
+            self.network.dial(state, *move.where)  # type: ignore[arg-type]
+        else:
+            self.network.step(state, move.where[0], None, 0)
+
+    def _repair(self, state: State) -> bool:
+        """All is quiet: end what is due, failures first, so that what was held comes after them."""
+        due = [repair for repair, span in state.repairs.items() if span == 0]
+        for repair in due:
+            self._mend(state, repair)
+        released = [] if due else [lane for lane, span in state.holds.items() if span == 0]
+        for lane in released:
+            del state.holds[lane]
+        return bool(due or released)
+
+    def _mend(self, state: State, repair: Repair) -> None:
+        del state.repairs[repair]
+        if repair.kind == "restart":
+            self.network.restart(state, *repair.of)
+        elif repair.kind == "heal":
+            self.network.heal(state, *repair.of)
+        state.until = state.now + RETURN
+
+    def _close(self, state: State) -> bool:
+        """The script is done: repair everything and let everything arrive; then it is over."""
+        if state.closing:
+            return False
+        state.closing = True
+        state.holds.clear()
+        for repair in list(state.repairs):
+            self._mend(state, repair)
+        for a, b in list(state.cut):
+            self.network.heal(state, a, b)
+        for name, number in list(state.nodes.items()):
+            if number is None:
+                self.network.restart(state, name)
+        state.until = state.now + END
+        return True
+
+    # -- the script ----------------------------------------------------------------------------------------
+
+    def take_step(self, state: State) -> None:
+        """The next step of the script."""
+        action = self.scenario.script[state.position]
+        state.position += 1
+        for spans in (state.holds, state.repairs):
+            for key, span in spans.items():
+                spans[key] = span - 1 if 0 < span < ALWAYS else span  # type: ignore[index]
+        self._act(state, action)
+
+    def _act(self, state: State, action: script.Action) -> None:
+        network = self.network
+        match action:
+            case script.Subscribe(client=client, selector=selector):
+                home = network.homes[client]
+                state.record(
+                    client,
+                    trace.Subscribe(
+                        t=state.now, client=client, subscription=client, topic=TOPIC, selector=selector, broker=home
+                    ),
+                )
+                network.step(state, client, SubscribeRequested(client, TOPIC, selector), 0)
+            case script.Publish(client=client, kinds=kinds):
+                self._publish(state, client, kinds)
+            case script.Attach(client=client, home=home):
+                network.add_client(state, client, home)
+            case script.Join(broker=broker, through=through):
+                network.add_broker(state, broker, join=through)
+            case script.Crash(broker=broker):
+                network.crash(state, broker)
+            case script.Restart(broker=broker):
+                network.restart(state, broker)
+                state.until = state.now + RETURN
+            case script.Cut(a=a, b=b):
+                network.cut(state, a, b, noticed_by=(a, b))
+            case script.Heal(a=a, b=b):
+                network.heal(state, a, b)
+                state.until = state.now + RETURN
+            case script.Wait(seconds=seconds):
+                state.until = state.now + int(seconds * SECOND)
+
+    def _publish(self, state: State, client: NodeId, kinds: tuple[str, ...]) -> None:
+        home = self.network.homes[client]
+        for kind in kinds:
+            sequence = state.sequences[client] = state.sequences.get(client, 0) + 1
+            state.record(
+                client,
+                trace.Publish(
+                    t=state.now,
+                    client=client,
+                    publisher=client,
+                    sequence=sequence,
+                    topic=TOPIC,
+                    attributes={"kind": kind},
+                    broker=home,
+                ),
+            )
+        contents = [({"kind": kind}, b"") for kind in kinds]
+        self.network.step(state, client, PublishRequested(TOPIC, client, contents), 0)
+
+    # -- deviations ----------------------------------------------------------------------------------------
+
+    def deviations(self, state: State, move: Move) -> Iterator[Deviation]:
+        """What could be done instead of the move, or before it."""
+        at = state.moves
+        if move.kind == "lane":
+            lane: Lane = move.where  # type: ignore[assignment]
+            lane_name = lane[:2] if not lane[2] else (*lane[:2], "low")
+            yield from (Deviation(at, "hold", lane_name, span) for span in SPANS)
+        nodes = move.where[:2] if move.kind != "wake" else ()
+        for name in nodes:
+            if self.network.is_broker(name) and state.nodes.get(name) is not None and self.network.has_room(state, name):
+                yield from (Deviation(at, "crash", (name,), span) for span in FAILURE_SPANS)
+        if nodes and move.kind == "lane" and self.network.has_room(state):
+            a, b = nodes
+            if (a, b) in state.up and (b, a) in state.up:
+                for ends in ((a, b, a), (a, b, b), (a, b, a, b)):
+                    yield from (Deviation(at, "cut", ends, span) for span in FAILURE_SPANS)
+                yield Deviation(at, "suspect", (b, a))
+        if state.position < len(self.scenario.script) and self._may_hurry(state):
+            yield Deviation(at, "hurry")
+
+    def _may_hurry(self, state: State) -> bool:
+        match self.scenario.script[state.position]:
+            case script.Wait():
+                return False
+            case script.Cut() | script.Crash():
+                return self.network.has_room(state)
+            case _:
+                return True
+
+    def deviate(self, state: State, deviation: Deviation) -> None:
+        """Do it."""
+        network, who, span = self.network, deviation.who, deviation.span
+        match deviation.kind:
+            case "hold":
+                state.holds[who[0], who[1], len(who) > 2] = span
+            case "crash":
+                network.crash(state, who[0])
+                state.repairs[Repair(who, "restart")] = span
+            case "cut":
+                a, b, *noticed_by = who
+                network.cut(state, a, b, noticed_by=tuple(noticed_by))
+                state.repairs[Repair((a, b), "heal")] = span
+            case "suspect":
+                network.suspect(state, *who)
+                state.repairs[Repair(who, "forget")] = span
+            case "hurry":
+                self.take_step(state)
+            case _:
+                raise ValueError(f"there is no deviation {deviation.kind!r}")
+
+
+def _pair(lane: Lane) -> tuple[NodeId, NodeId]:
+    a, b, _ = lane
+    return (a, b) if a < b else (b, a)
+
+
+def _waits(state: State, lane: Lane) -> bool:
+    """What has low priority waits for the answer to the dial, which is on the other lane."""
+    source, target, low = lane
+    first = state.lanes.get((source, target, False)) if low else None
+    return first is not None and isinstance(first[0][1], Identity)
