@@ -25,7 +25,7 @@ from gapless.core.model import SECOND, Identity, Link, NodeId, OrderName, Partit
 from gapless.core.node import NodeConfig
 from gapless.core.overlay.sessions import Timing
 from gapless.simulation import trace
-from gapless.simulation.explore.nodes import NoChance, Nodes, Sent, Stepped, is_operational
+from gapless.simulation.explore.nodes import NO_CHANCE, Nodes, Sent, Stepped, is_operational
 from gapless.simulation.explore.scenario import Scenario
 from gapless.simulation.explore.state import Lane, State
 from gapless.simulation.world import neighbourhood
@@ -75,9 +75,9 @@ class Network:
     def _run(self, state: State, name: NodeId) -> None:
         records, config = self.nodes.records(state.stores[name]), self._configs[name]
         node = (
-            Leaf(config, records, topics=self._topics, rng=NoChance())
+            Leaf(config, records, topics=self._topics, rng=NO_CHANCE)
             if config.home is not None
-            else Broker(config, records, rng=NoChance())
+            else Broker(config, records, rng=NO_CHANCE)
         )
         self.perform(state, name, self.nodes.started(node, state.now), 0)
 

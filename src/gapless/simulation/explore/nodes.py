@@ -23,9 +23,12 @@ from gapless.core.broker import Broker
 from gapless.core.effects import Effect, Persist, Record, Send
 from gapless.core.events import Input, MessageReceived
 from gapless.core.leaf import Leaf
+from gapless.core.limits import Limits
 from gapless.core.messages import Message
 from gapless.core.messages.overlay import NodeState
 from gapless.core.model import Micros, NodeId
+from gapless.core.node import NodeConfig
+from gapless.core.overlay.sessions import Timing
 
 T = TypeVar("T")
 
@@ -35,6 +38,10 @@ ItemNumber = int
 """The number of a message."""
 
 
+LIVE_MAX = 64
+"""How many nodes are kept as they are, too."""
+
+
 class NoChance(Random):
     """Draws the least number always, and has no state that would tell one node from another."""
 
@@ -42,8 +49,12 @@ class NoChance(Random):
         """The least."""
         return 0
 
-    def __reduce__(self) -> tuple[type[NoChance], tuple[()]]:
-        return NoChance, ()
+
+NO_CHANCE = NoChance()
+GIVEN = (NoChance, NodeConfig, Limits, Timing)
+"""What nodes are given and never change."""
+PLAIN = (int, dict, list, type(None), bool, type)
+"""What has no name of its own; most things by far."""
 
 
 class Numbered(Generic[T]):
@@ -92,7 +103,8 @@ class Nodes:
         self._stores: Numbered[tuple[Record, ...]] = Numbered()
         self._frozen: Numbered[bytes] = Numbered()
         self._steps: dict[tuple[NodeNumber, int, Micros], Stepped] = {}
-        self._functions: Numbered[FunctionType] = Numbered()
+        self._shared: Numbered[object] = Numbered()
+        self._live: dict[NodeNumber, Broker | Leaf] = {}  # just frozen, so one of them need not be thawed
         self._notes: dict[tuple[NodeNumber, Callable[..., Any]], Any] = {}
 
     @property
@@ -134,7 +146,7 @@ class Nodes:
     def _step(self, number: NodeNumber, key: int, each: Input | None, now: Micros) -> Stepped:
         known = self._steps.get((number, key, now))
         if known is None:
-            node = self.thawed(number)
+            node = self._live.pop(number, None) or self.thawed(number)
             try:
                 known = self._stepped(node, node.step([] if each is None else [each], now))
             except Exception as error:  # code that raises is what an exploration is there to find
@@ -143,8 +155,12 @@ class Nodes:
         return known
 
     def _stepped(self, node: Broker | Leaf, effects: list[Effect]) -> Stepped:
+        number = self._freeze(node)
+        if len(self._live) >= LIVE_MAX:
+            self._live.clear()
+        self._live[number] = node
         return Stepped(
-            node=self._freeze(node),
+            node=number,
             wake_at=node.wake_at(),
             records=tuple(each.record for each in effects if isinstance(each, Persist)),
             effects=tuple(
@@ -183,17 +199,32 @@ class Nodes:
         return self._frozen.number(frozen, frozen)
 
     def _name(self, each: object) -> str | int | None:
-        """Strings by themselves, so that it does not matter which of two equal ones a node holds; functions
-        that selectors were compiled to by number, since they cannot be written down."""
-        if type(each) is str:
-            return sys.intern(each)
-        if type(each) is FunctionType and each.__closure__ is not None:
-            bound = tuple(repr(cell.cell_contents) for cell in each.__closure__)
-            return self._functions.number((each.__code__, bound), each)
+        """What never changes is frozen by name, as one thing for all nodes: so it does not matter whether two
+        equal ones that a node holds are the same, and functions, which selectors were compiled to, could not
+        be written down."""
+        kind = type(each)
+        if kind is str:
+            return sys.intern(each)  # type: ignore[arg-type]
+        if kind in PLAIN:
+            return None
+        if kind is tuple:
+            return self._shared.number(each, each) if _is_simple(each) else None  # type: ignore[arg-type]
+        if kind is FunctionType:
+            bound = tuple(repr(cell.cell_contents) for cell in each.__closure__ or ())  # type: ignore[attr-defined]
+            return self._shared.number((each.__code__, bound), each) if bound else None  # type: ignore[attr-defined]
+        if kind in GIVEN or isinstance(each, msgspec.Struct):
+            try:
+                return self._shared.number((kind, each), each)
+            except TypeError:  # it has attributes or a table in it, and goes by its parts
+                return None
         return None
 
-    def _load(self, name: str | int) -> str | FunctionType:
-        return name if isinstance(name, str) else self._functions.values[name]
+    def _load(self, name: Any) -> Any:
+        return name if type(name) is str else self._shared.values[name]
+
+
+def _is_simple(values: tuple[object, ...]) -> bool:
+    return all(type(each) is str or type(each) is int for each in values)
 
 
 def is_operational(node: Broker | Leaf) -> bool:

@@ -17,7 +17,7 @@ from gapless.simulation.explore.scenario import (
 )
 
 STAR = (("b", "y1"), ("b", "y2"))
-CHAIN = (("b0", "b1"), ("b1", "b2"))
+CHAIN = (("a", "b"), ("b", "c"))
 
 ALL = (
     Scenario(
@@ -54,16 +54,33 @@ ALL = (
         name="long-log",
         about="a neighbour returns while the log is longer than a piece",
         links=CHAIN,
-        clients={"p": "b0", "s": "b2", "many": "b1", "more": "b1"},
+        clients={"p": "c", "s": "a", "many": "b", "more": "b"},
         limits=Limits(piece=1),
         prologue=(
             Subscribe("many", "kind = 'n'"),
             Subscribe("more", "kind = 'm'"),
             Publish("p", ("o",)),
-            Cut("b1", "b2"),
+            Cut("a", "b"),
             Wait(),
         ),
-        script=(Heal("b1", "b2"), Subscribe("s"), Publish("p")),
+        script=(Heal("a", "b"), Subscribe("s"), Publish("p")),
+    ),
+    Scenario(
+        name="moves-twice",
+        about="a publisher moves with more than a batch unconfirmed",
+        links=STAR,
+        delta=3,
+        clients={"p": "y1", "s": "b", "t": "y2"},
+        limits=Limits(batch=1),
+        prologue=(
+            Subscribe("s", "kind = 'x'"),
+            Subscribe("t", "kind = 'y'"),
+            Publish("p"),
+            Cut("p", "b"),
+            Cut("s", "b"),
+            Crash("t"),
+        ),
+        script=(Publish("p", ("y", "x")), Publish("p"), Cut("p", "y1"), Heal("s", "b")),
     ),
 )
 

@@ -4,7 +4,8 @@ By default messages arrive in the order of their hops, a script's step is taken 
 time passes only then. A deviation is made right before a move, by the nodes which that move concerns:
 
 * **hold** a lane: what is on it waits until all else is quiet, and through some further steps of the script;
-* **crash** a broker, with what it had under way, or between the halves of that; it comes back when all is
+* **slow** down a link between brokers: both directions wait, to the end of the script;
+* **crash** a broker, with what it had under way; it comes back when all is
   quiet, or some steps later;
 * **cut** a link; both ends notice at once or only one does; it is healed when all is quiet, or later;
 * **suspect** a peer that is well;
@@ -34,7 +35,7 @@ MOVES_MAX = 5_000
 """A network that is not at rest after so many moves never is."""
 ALWAYS = 99
 """More steps than any script has."""
-SPANS = (0, 1, ALWAYS)
+SPANS = (0, ALWAYS, 1)
 """How long a lane is held: until all else is quiet, through the next step, or to the end of the script."""
 FAILURE_SPANS = (0, 1)
 """How long a failure lasts, likewise."""
@@ -248,23 +249,34 @@ class Scheduler:
 
     def deviations(self, state: State, move: Move) -> Iterator[Deviation]:
         """What could be done instead of the move, or before it."""
-        at = state.moves
-        if move.kind == "lane":
-            lane: Lane = move.where  # type: ignore[assignment]
-            lane_name = lane[:2] if not lane[2] else (*lane[:2], "low")
-            yield from (Deviation(at, "hold", lane_name, span) for span in SPANS)
-        nodes = move.where[:2] if move.kind != "wake" else ()
-        for name in nodes:
-            if self.network.is_broker(name) and state.nodes.get(name) is not None and self.network.has_room(state, name):
-                yield from (Deviation(at, "crash", (name,), span) for span in FAILURE_SPANS)
-        if nodes and move.kind == "lane" and self.network.has_room(state):
-            a, b = nodes
-            if (a, b) in state.up and (b, a) in state.up:
-                for ends in ((a, b, a), (a, b, b), (a, b, a, b)):
-                    yield from (Deviation(at, "cut", ends, span) for span in FAILURE_SPANS)
-                yield Deviation(at, "suspect", (b, a))
-        if state.position < len(self.scenario.script) and self._may_hurry(state):
+        at, left = state.moves, len(self.scenario.script) - state.position
+        if left and self._may_hurry(state):
             yield Deviation(at, "hurry")
+        if move.kind == "wake":
+            return
+        a, b = move.where[:2]
+        if move.kind == "lane":
+            lane = (a, b) if not move.where[2] else (a, b, "low")
+            yield from (Deviation(at, "hold", lane, span) for span in SPANS[: 1 + left])
+        for name in (a, b):
+            if self._may_crash(state, name):
+                yield from (Deviation(at, "crash", (name,), span) for span in FAILURE_SPANS[: 1 + left])
+        if left and self._is_link(state, a, b):
+            yield Deviation(at, "slow", (a, b), ALWAYS)
+        if (a, b) in state.up and (b, a) in state.up and self.network.has_room(state):
+            yield Deviation(at, "suspect", (b, a))
+            yield from (Deviation(at, "cut", (a, b, a, b), span) for span in FAILURE_SPANS[: 1 + left])
+            if left and self._is_link(state, a, b):
+                yield from (Deviation(at, "cut", (a, b, end), FAILURE_SPANS[1]) for end in (a, b))
+
+    def _is_link(self, state: State, a: NodeId, b: NodeId) -> bool:
+        """Whether two brokers have a session."""
+        up = (a, b) in state.up and (b, a) in state.up
+        return up and self.network.is_broker(a) and self.network.is_broker(b)
+
+    def _may_crash(self, state: State, name: NodeId) -> bool:
+        running = self.network.is_broker(name) and state.nodes.get(name) is not None
+        return running and self.network.has_room(state, name)
 
     def _may_hurry(self, state: State) -> bool:
         match self.scenario.script[state.position]:
@@ -281,6 +293,8 @@ class Scheduler:
         match deviation.kind:
             case "hold":
                 state.holds[who[0], who[1], len(who) > 2] = span
+            case "slow":
+                state.holds |= {(*way, low): span for way in (who, who[::-1]) for low in (False, True)}  # type: ignore[misc]
             case "crash":
                 network.crash(state, who[0])
                 state.repairs[Repair(who, "restart")] = span
