@@ -8,12 +8,16 @@ and looks up what all others do.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import pickle
-import sys
+import zlib
+from abc import ABCMeta
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from enum import EnumType
 from random import Random
+from sys import intern
 from types import FunctionType
 from typing import Any, Generic, TypeVar
 
@@ -53,7 +57,7 @@ class NoChance(Random):
 NO_CHANCE = NoChance()
 GIVEN = (NoChance, NodeConfig, Limits, Timing)
 """What nodes are given and never change."""
-PLAIN = (int, dict, list, type(None), bool, type)
+PLAIN = frozenset((int, dict, list, type(None), bool, type, type(msgspec.Struct), EnumType, ABCMeta))
 """What has no name of its own; most things by far."""
 
 
@@ -70,6 +74,9 @@ class Numbered(Generic[T]):
         if found == len(self.values):
             self.values.append(value)
         return found
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +192,7 @@ class Nodes:
 
     def thawed(self, number: NodeNumber) -> Broker | Leaf:
         """A node in the state, of one's own."""
-        thaw = pickle.Unpickler(io.BytesIO(self._frozen.values[number]))
+        thaw = pickle.Unpickler(io.BytesIO(zlib.decompress(self._frozen.values[number])))
         thaw.persistent_load = self._load  # type: ignore[method-assign]
         node: Broker | Leaf = thaw.load()
         return node
@@ -196,7 +203,8 @@ class Nodes:
         freeze.persistent_id = self._name  # type: ignore[method-assign]
         freeze.dump(node)
         frozen = written.getvalue()
-        return self._frozen.number(frozen, frozen)
+        digest = hashlib.blake2b(frozen, digest_size=16).digest()
+        return self._frozen.number(digest, b"" if digest in self._frozen else zlib.compress(frozen, 1))
 
     def _name(self, each: object) -> str | int | None:
         """What never changes is frozen by name, as one thing for all nodes: so it does not matter whether two
@@ -204,7 +212,7 @@ class Nodes:
         be written down."""
         kind = type(each)
         if kind is str:
-            return sys.intern(each)  # type: ignore[arg-type]
+            return intern(each)  # type: ignore[arg-type]
         if kind in PLAIN:
             return None
         if kind is tuple:
@@ -224,7 +232,10 @@ class Nodes:
 
 
 def _is_simple(values: tuple[object, ...]) -> bool:
-    return all(type(each) is str or type(each) is int for each in values)
+    for each in values:
+        if type(each) is not str and type(each) is not int:
+            return False
+    return True
 
 
 def is_operational(node: Broker | Leaf) -> bool:

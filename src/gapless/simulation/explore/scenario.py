@@ -14,6 +14,8 @@ class Subscribe:
 
     client: NodeId
     selector: str = ""
+    name: str = ""
+    """What the subscription is called; as its client, unless said otherwise."""
 
     def __str__(self) -> str:
         return f"{self.client} subscribes" + (f" to {self.selector}" if self.selector else "")

@@ -198,15 +198,8 @@ class Scheduler:
     def _act(self, state: State, action: script.Action) -> None:
         network = self.network
         match action:
-            case script.Subscribe(client=client, selector=selector):
-                home = network.homes[client]
-                state.record(
-                    client,
-                    trace.Subscribe(
-                        t=state.now, client=client, subscription=client, topic=TOPIC, selector=selector, broker=home
-                    ),
-                )
-                network.step(state, client, SubscribeRequested(client, TOPIC, selector), 0)
+            case script.Subscribe():
+                self._subscribe(state, action)
             case script.Publish(client=client, kinds=kinds):
                 self._publish(state, client, kinds)
             case script.Attach(client=client, home=home):
@@ -225,6 +218,19 @@ class Scheduler:
                 state.until = state.now + RETURN
             case script.Wait(seconds=seconds):
                 state.until = state.now + int(seconds * SECOND)
+
+    def _subscribe(self, state: State, action: script.Subscribe) -> None:
+        client, name = action.client, action.name or action.client
+        entry = trace.Subscribe(
+            t=state.now,
+            client=client,
+            subscription=name,
+            topic=TOPIC,
+            selector=action.selector,
+            broker=self.network.homes[client],
+        )
+        state.record(client, entry)
+        self.network.step(state, client, SubscribeRequested(name, TOPIC, action.selector), 0)
 
     def _publish(self, state: State, client: NodeId, kinds: tuple[str, ...]) -> None:
         home = self.network.homes[client]
