@@ -148,6 +148,8 @@ def replay(
         move = scheduler.next_move(state)
         while waiting and move is not None and waiting[0].at == state.moves:
             deviation = waiting.pop(0)
+            if deviation not in scheduler.deviations(state, move):
+                raise ValueError(f"{deviation} is not possible there")
             if watch:
                 watch(scheduler, state, deviation)
             scheduler.deviate(state, deviation)

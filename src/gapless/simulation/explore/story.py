@@ -43,7 +43,7 @@ class Teller:
     def __init__(self, scenario: Scenario) -> None:
         self.lines = [f"Before: {'; '.join(map(str, scenario.prologue))}."] if scenario.prologue else []
         self._scenario = scenario
-        self._seen = 0
+        self._seen = -1
         self._position = 0
         self._closing = False
 
@@ -60,6 +60,8 @@ class Teller:
     def see(self, state: State) -> None:
         """What clients have seen since, and which step of the script was taken."""
         records = list(state.trace())
+        if self._seen < 0:
+            self._seen = len(records)  # what happened before
         for step in self._scenario.script[self._position : state.position]:
             self.lines.append(f"* {step}")
         self._position = state.position
