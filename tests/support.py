@@ -508,10 +508,10 @@ class Handling:
         return self.publication.event.publisher, self.publication.event.sequence, self.publication.generation
 
 
-def _one_by_one(observe: Callable[[NodeId, Run], None]) -> Callable[[NodeId, Run], None]:
-    def observed(peer: NodeId, run: Run) -> None:
+def _one_by_one(observe: Callable[..., None]) -> Callable[..., None]:
+    def observed(peer: NodeId, run: Run, *args: Any, **options: Any) -> None:
         for each in singles(run):
-            observe(peer, each)
+            observe(peer, each, *args, **options)
 
     return observed
 
@@ -546,11 +546,11 @@ class Handlings:
             order.subscribing.receive = self._at_client(name, order, order.subscribing.receive)
 
     def _at_broker(
-        self, name: NodeId, order: PublisherBroker, handle: Callable[[NodeId, Run], None]
-    ) -> Callable[[NodeId, Run], None]:
+        self, name: NodeId, order: PublisherBroker, handle: Callable[..., None]
+    ) -> Callable[..., None]:
         incarnation, forwarding = order.overlay.identity.incarnation, order.forwarding
 
-        def observe(peer: NodeId, run: Run) -> None:
+        def observe(peer: NodeId, run: Run, now: Micros, **options: Any) -> None:
             (copy,) = publications(Publications((run,)))
             known = frozenset(order.log.subscriptions())
             stream = forwarding.custody.streams.get((copy.event.topic, copy.event.publisher))
@@ -560,9 +560,8 @@ class Handlings:
                 and copy.event.sequence in stream.held
             )
             duplicate = forwarding.vectors.is_duplicate(copy.vector)
-            now = self._world.now
             self.all.append(Handling(now, name, incarnation, peer, copy, known, held, duplicate))
-            handle(peer, run)
+            handle(peer, run, now, **options)
 
         return _one_by_one(observe)
 
@@ -645,7 +644,7 @@ def publish_some(world: World, count: int = 1, client: NodeId = "p") -> None:
 
 def held_at(world: World, name: NodeId) -> dict[NodeId, list[int]]:
     """What a broker holds because a copy would not be legitimate: the sequences by peer."""
-    return {
-        peer: [each.event.sequence for each in waiting]
-        for peer, waiting in publisher_order(world, name).forwarding._blocked.items()
-    }
+    found: dict[NodeId, list[int]] = {}
+    for (peer, _), waiting in publisher_order(world, name).forwarding._blocked.items():
+        found.setdefault(peer, []).extend(each.event.sequence for each in waiting.values())
+    return found

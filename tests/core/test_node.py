@@ -79,7 +79,7 @@ def test_a_session_begins_with_the_links_that_the_peer_should_know() -> None:
     node = broker(records=[LinkAdded(("a", "b")), LinkAdded(("b", "d"))])
     node.start(0)
     sent = of(Send, node.step([SessionUp(Identity("a", 1), dialed=True)], 0))
-    assert sent == [Send("a", neighbourhood(("a", "b"), ("b", "d")))]
+    assert sent[0] == Send("a", neighbourhood(("a", "b"), ("b", "d")))
 
 
 def test_a_batch_is_handled_in_order() -> None:

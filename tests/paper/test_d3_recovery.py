@@ -237,13 +237,13 @@ def test_d3_66_a_node_synchronises_with_all_its_neighbours() -> None:
     def look(node: Broker | Leaf) -> None:
         if node.overlay.state is NodeState.OPERATIONAL:
             peers = publisher_order(world, "r").peers
-            synced.append({name for name, peer in peers.items() if peer.synced})
+            synced.append({name for name, peer in peers.items() if peer.answered})
 
     world.hosts["r"].stepped = look
     recovering(world)
     world.run_for(SECOND)
     assert state_of(world, "r") is NodeState.RECOVERING, "d has not answered"
-    assert {"a", "c"} <= {name for name, peer in publisher_order(world, "r").peers.items() if peer.synced}
+    assert {"a", "c"} <= {name for name, peer in publisher_order(world, "r").peers.items() if peer.answered}
     world.network.slowness.clear()
     world.run_for(RECOVERED)
     assert synced[0] == {"a", "c", "d"}
@@ -720,7 +720,7 @@ def knowledge(world: World, broker: NodeId) -> object:
         sorted(overlay.sessions.up),
         {session: state.state for session, state in sorted(overlay.sessions.up.items())},
         ways(world, broker),
-        {name: (peer.synced, sorted(peer.index_of)) for name, peer in sorted(order.peers.items())},
+        {name: sorted(peer.index_of) for name, peer in sorted(order.peers.items())},
         len(order.forwarding.custody),
         overlay.partitions.table(),
     )

@@ -18,6 +18,7 @@ from gapless.core.messages.publisher import (
     LogEntry,
     Publications,
     Synced,
+    Taken,
 )
 from gapless.core.model import MILLISECOND, SECOND, Event, NodeId, Partition
 from gapless.core.overlay.topology import Topology
@@ -332,7 +333,7 @@ def test_p0_26_tags_travel_with_publications_and_confirmations(tags: tuple[Parti
     """
     event = Event("t", "p", 1, {"x": 1})
     publications = Publications((single(event, 1, entry="b5", home="b5", tags=tags),))
-    confirmed = Confirmed((Confirmation("s:1:1", tags, {"p": 3}, ("p",)),))
+    confirmed = Confirmed((Confirmation("s:1:1", tags, {"p": Taken(3)}, ("p",)),))
     assert round_trip(publications) == publications
     assert round_trip(confirmed) == confirmed
     assert round_trip(publications).runs[0].header.tags == tags

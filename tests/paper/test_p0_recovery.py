@@ -144,18 +144,22 @@ def test_p0_77_recovery_is_asymmetric() -> None:
     """The session of a with c is active for a, which goes round b, and not for c, which has b. Activation is
     one-sided, and recovery does not depend on it.
 
-    Our implementation streams the log both ways on every session, and both ends say when they have told
-    everything: the end for which the session is active must not wait for the other to think so too.
+    Our implementation streams the log both ways on every session, so that an answer on it is complete; but
+    only the end for which it is active asks, and the other answers although it has b.
 
     Reference: 000, section VII-A (P0-77)
     """
     world = chain_with_p_and_s("a", "b", "c")
     sent = Messages(world)
     world.cut("a", "b")
+    world.crash("a")
+    world.run_for(BYPASSED)
+    world.restart("a")
     world.run_for(BYPASSED)
     assert (active(world, "a"), active(world, "c")) == (["c"], ["b"])
+    assert publisher_order(world, "a").settled
     synced = [(source, target) for source, target, _ in sent.of(Synced) if {source, target} == {"a", "c"}]
-    assert sorted(synced) == [("a", "c"), ("c", "a")]
+    assert set(synced) == {("c", "a")}
 
 
 def test_p0_78_the_first_message_tells_that_the_session_is_active() -> None:

@@ -8,7 +8,7 @@ the protocol shows nothing about the rule, so each is pinned to a run, or a scen
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -16,17 +16,26 @@ from typing import Any, TypeAlias
 import msgspec
 import pytest
 
-from gapless.core.messages.publisher import Acknowledgement, Confirmation, Header, LogEntry, Run
+from gapless.core.messages.publisher import (
+    Acknowledgement,
+    Attached,
+    Confirmation,
+    Header,
+    LogEntry,
+    Run,
+    Taken,
+)
 from gapless.core.model import Event, Micros, NodeId, SubscriptionId
-from gapless.core.orders.publisher import forwarding
+from gapless.core.node import Node
 from gapless.core.orders.publisher.broker import PublisherBroker
-from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream
+from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, source_of
 from gapless.core.orders.publisher.forwarding import Arrival, Forwarding
 from gapless.core.orders.publisher.log import Entry, PeerLog
 from gapless.core.orders.publisher.publishing import Publishing
+from gapless.core.orders.publisher.settling import Settling
 from gapless.core.orders.publisher.subscribing import Own, Subscribing
 from gapless.core.orders.publisher.subscriptions import Sides, Subscriptions
-from gapless.core.orders.publisher.vectors import Numbers, Vector, Vectors
+from gapless.core.orders.publisher.vectors import Numbers, Vectors
 
 Original: TypeAlias = Callable[..., Any]
 """The method that a mutant replaces."""
@@ -165,12 +174,6 @@ def numbers_used_again(original: Original, self: Vectors, me: NodeId, incarnatio
     original(self, me, 1, delta)
 
 
-@breaks(forwarding, "merged")
-def numbers_of_the_better_copy(original: Original, first: Vector, better: Vector) -> Vector:
-    """Rule 5: a publication takes the numbers of a later copy, out of the order of this broker."""
-    return better
-
-
 @breaks(Subscribing, "_taker")
 def no_duplicate_check_at_the_client(
     original: Original, self: Subscribing, unique: SubscriptionId, *about: object
@@ -193,16 +196,16 @@ def no_evidence(original: Original, self: PeerLog, subscription: str, epoch: int
 
 
 @breaks(Forwarding, "receive")
-def no_direction(original: Original, self: Forwarding, peer: NodeId, run: Run) -> None:
+def no_direction(original: Original, self: Forwarding, peer: NodeId, run: Run, now: Micros) -> None:
     """Rule 7: events go back where they came from."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(self._overlay, "direction", lambda _: "nowhere")
-        original(self, peer, run)
+        original(self, peer, run, now)
 
 
 @breaks(Forwarding, "enter")
 def client_in_the_direction_of_its_broker(
-    original: Original, self: Forwarding, peer: NodeId, run: Run
+    original: Original, self: Forwarding, peer: NodeId, run: Run, now: Micros, **about: Any
 ) -> None:
     """Rule 7: what a client publishes elsewhere counts as coming from its own broker."""
     home = self._overlay.sessions.up[peer].identity.home
@@ -211,7 +214,7 @@ def client_in_the_direction_of_its_broker(
             towards = self._overlay.direction(home)
             patch.setattr(self._overlay, "direction", lambda _: towards)
             patch.setattr(self, "_peers", {**self._peers, peer: _Omniscient()})
-        original(self, peer, run)
+        original(self, peer, run, now, **about)
 
 
 class _Omniscient(PeerLog):
@@ -283,12 +286,31 @@ def no_legitimacy(original: Original, self: Vectors, path: object) -> bool:
 
 
 @breaks(Forwarding, "_send")
-def overtake_what_is_held(original: Original, self: Forwarding, hop: NodeId, group: Sequence[Held]) -> None:
-    """Rule 9: what may go on overtakes what must wait."""
-    blocked = self._blocked.pop(hop, [])
-    original(self, hop, group)
-    if blocked:
-        self._blocked[hop] = blocked + self._blocked.get(hop, [])
+def one_held_stream_holds_all(
+    original: Original, self: Forwarding, hop: NodeId, group: Sequence[Held]
+) -> None:
+    """Rule 9: what must wait on the way to a peer holds up all other streams that go there."""
+    if any(peer == hop for peer, _ in self._blocked):
+        self._block(hop, source_of(group[0].event), group)
+    else:
+        original(self, hop, group)
+
+
+@breaks(Forwarding, "receive")
+def numbers_alone_tell_duplicates(
+    original: Original, self: Forwarding, peer: NodeId, run: Run, now: Micros
+) -> None:
+    """Rule 5: what was held back while other streams passed is taken for a duplicate."""
+    stream = self._stream(peer, source_of(run.events[0]), run.header.generation, now)
+    if stream is not None:
+        stream.highest = sys.maxsize
+    original(self, peer, run, now)
+
+
+@breaks(Forwarding, "_follows_the_pathless")
+def the_pathless_is_overtaken(original: Original, self: Forwarding, source: Source, held: Held) -> bool:
+    """Rule 8: what came later goes on while something before it in its stream waits for its way."""
+    return False
 
 
 # -- publishers (rule 10) ----------------------------------------------------------------------------------
@@ -334,16 +356,17 @@ def retain_with_holes(original: Original, self: Publishing, peer: NodeId, ack: A
 
 @breaks(Forwarding, "_stream")
 def old_generations_are_confirmed(
-    original: Original, self: Forwarding, peer: NodeId, source: Source, generation: int
+    original: Original, self: Forwarding, peer: NodeId, source: Source, *about: int
 ) -> Stream | None:
     """Rule 10: an older generation is confirmed where it meets a newer one, and its rest stays elsewhere."""
+    generation, _ = about
     stream = self.custody.streams.get(source)
     if stream is not None and stream.generation > generation:
-        return Stream(generation, entered=sys.maxsize, held=_AllConfirmed())
+        return Stream(generation, highest=sys.maxsize, held=_AllConfirmed())
     if stream is not None and stream.generation < generation:
         for held in stream.held.values():
             held.senders = ()
-    found: Stream | None = original(self, peer, source, generation)
+    found: Stream | None = original(self, peer, source, *about)
     return found
 
 
@@ -357,23 +380,107 @@ class _AllConfirmed(dict[int, Held]):
         return True
 
 
+@breaks(Forwarding, "supersede")
+def superseded_and_forgotten(
+    original: Original, self: Forwarding, source: Source, generation: int, now: Micros
+) -> None:
+    """Rule 10: where a generation was dropped, the rest of it comes as a stream with a hole."""
+    known = source in self.custody.streams
+    original(self, source, generation, now)
+    if known and not self.custody.streams[source].held and not self.custody.streams[source].highest:
+        self.custody.streams[source].generation = 0
+
+
+@breaks(Forwarding, "_note_idle")
+def idle_and_forgotten(
+    original: Original, self: Forwarding, source: Source, stream: Stream, now: Micros
+) -> None:
+    """Rule 10: a newer generation is forgotten as soon as nothing is held of it, while the older comes."""
+    original(self, source, stream, now)
+    if not stream.held and source not in self.present:
+        stream.generation = stream.highest = 0
+
+
 # -- recovery (rule 11) ------------------------------------------------------------------------------------
 
 
+@breaks(Node, "_keep")
+def strangers_are_not_heard(original: Original, self: Node[Any], stranger: NodeId, message: object) -> None:
+    """Rule 2: what a broker says before it is known as a neighbour is lost, and not said again."""
+
+
 @breaks(PublisherBroker, "_maybe_admit")
-def admit_at_once(original: Original, self: PublisherBroker, leaf: NodeId) -> None:
+def admit_at_once(original: Original, self: PublisherBroker, leaf: NodeId, now: Micros) -> None:
     """Rule 11: a broker takes events before it knows the subscriptions."""
-    for run in self._waiting.pop(leaf):
-        self.forwarding.enter(leaf, run)
+    self._take(leaf, self._waiting.pop(leaf), now)
 
 
-@breaks(PublisherBroker, "_maybe_admit")
-def admit_whoever_moved(original: Original, self: PublisherBroker, leaf: NodeId) -> None:
+@breaks(PublisherBroker, "_is_guest")
+def admit_whoever_moved(original: Original, self: PublisherBroker, leaf: NodeId) -> bool:
     """Rule 11: a client that has published elsewhere is taken like any other."""
-    attached = self._attached[leaf]
-    self._attached[leaf] = msgspec.structs.replace(attached, moved=False)
-    original(self, leaf)
-    self._attached[leaf] = attached
+    return False
+
+
+@breaks(PublisherBroker, "_is_guest")
+def admit_who_publishes_for_the_first_time(original: Original, self: PublisherBroker, leaf: NodeId) -> bool:
+    """Rule 11: a client of another broker that has not published before is taken like one's own."""
+    return bool(self._attached[leaf].stays)
+
+
+@breaks(Settling, "want")
+def settled_once_is_settled(original: Original, self: Settling, purpose: Hashable) -> None:
+    """Rule 11: who has settled once is taken to know everything ever after."""
+    self._needs.setdefault(purpose, 0)
+
+
+@breaks(Settling, "_sides")
+def the_held_are_left_out(original: Original, self: Settling) -> list[NodeId]:
+    """Rule 11: a peer whose long log is under way need not say what it knows."""
+    return self._overlay.frontier.active
+
+
+@breaks(Settling, "_can_answer")
+def synced_at_once(original: Original, self: Settling, needed: int, besides: NodeId | None) -> bool:
+    """Rule 11: a broker says that it knows everything before it does."""
+    return True
+
+
+@breaks(Subscribing, "_breaks_the_promise")
+def guests_are_not_missed(
+    original: Original, self: Subscribing, own: Own, publisher: str, taken: Taken
+) -> bool:
+    """Rule 12: what a publisher of a reached broker published at an unreached one is missed silently."""
+    return bool(original(self, own, publisher, Taken(taken.sequence)))
+
+
+@breaks(Subscribing, "_begin_anew")
+def guests_begin_silently(
+    original: Original, self: Subscribing, own: Own, publisher: str, sequence: int
+) -> None:
+    """Rule 12: the flow of a publisher that was at an unreached broker begins as if nothing lay before."""
+
+
+@breaks(Subscriptions, "on_log")
+def claims_are_believed(
+    original: Original,
+    self: Subscriptions,
+    peer: NodeId,
+    entries: Sequence[LogEntry],
+    now: Micros,
+    *,
+    last: bool = False,
+) -> None:
+    """Rule 12: a subscription that nobody knows any more goes on as if it had always been known."""
+    original(self, peer, [msgspec.structs.replace(each, news=True) for each in entries], now, last=last)
+
+
+@breaks(PublisherBroker, "_on_attached")
+def wait_again_after_repeating(
+    original: Original, self: PublisherBroker, leaf: NodeId, attached: Attached
+) -> None:
+    """Rule 11: a client that was asked to repeat what could not wait has to wait again, for ever."""
+    self._refused.pop(leaf, None)
+    original(self, leaf, attached)
 
 
 @breaks(PublisherBroker, "_on_detached")
@@ -402,11 +509,3 @@ def silent_about_the_forgotten(
     """X-P0-17: a client that was given up and is back is not told so, since what it says has no index."""
     if entry.index:
         original(self, peer, entry)
-
-
-@breaks(Subscriptions, "tell_synced")
-def synced_at_once(original: Original, self: Subscriptions) -> None:
-    """Rule 11: a broker says that it knows everything before it does."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Subscriptions, "is_settled", lambda *_, **__: True)
-        original(self)

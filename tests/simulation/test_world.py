@@ -34,7 +34,9 @@ def test_a_crash_between_the_halves_of_a_batch_keeps_the_records_and_sends_nothi
     host = world.hosts["m"]
     before = list(host.store)
     world.add_broker("n", join=("m",))
-    world.run_until(lambda: bool(sent.of(JoinRequest)))
+    while not sent.of(JoinRequest):
+        world.run_for(MILLISECOND // 10)
+    world.run_for(MILLISECOND)  # the request is still under way, and nothing else is
     host.crash_next = crash
     world.run_until(lambda: len(host.store) > len(before))
     assert host.store[: len(before) + 1] == [*before, LinkAdded(("m", "n"), marked=True)]

@@ -21,6 +21,8 @@ from gapless.core.messages import (
     PartitionInfo,
     Publications,
     Superseded,
+    Synced,
+    SyncWanted,
 )
 from gapless.core.messages.publisher import Confirmation, LogEntry
 from gapless.core.model import Event, Link, Partition
@@ -91,8 +93,11 @@ def message(sent: Message) -> str:
         case Acknowledged(acknowledgements=acknowledgements):
             told = [f"{ack.publisher}#{_ranges(ack.ranges)}" for ack in acknowledgements]
             return f"{name} {', '.join(told)}"
-        case Attached(generation=generation, moved=moved):
-            return f"{name} in generation {_generation(generation)}{', moved' if moved else ''}"
+        case Attached(generation=generation, stays=stays):
+            before = f", was at {', '.join(stay or '?' for stay in stays)}" if stays else ""
+            return f"{name} in generation {_generation(generation)}{before}"
+        case SyncWanted(round=number) | Synced(round=number):
+            return f"{name} round {number}"
         case Superseded(publisher=publisher, generation=generation):
             return f"{name} {publisher} by generation {_generation(generation)}"
         case _:

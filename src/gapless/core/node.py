@@ -23,7 +23,7 @@ from gapless.core.events import (
     SuspectRequested,
 )
 from gapless.core.limits import Limits
-from gapless.core.messages import OverlayMessage, Ping
+from gapless.core.messages import Message, OverlayMessage, Ping
 from gapless.core.model import Identity, Incarnation, Micros, NodeId
 from gapless.core.orders.base import Order, Part
 from gapless.core.overlay.overlay import Overlay
@@ -85,7 +85,9 @@ class Node(Generic[OrderT]):
             rng=rng,
             out=self._out,
         )
-        self._strangers: dict[NodeId, None] = {}  # sessions with brokers that are no neighbours (yet)
+        self._strangers: dict[NodeId, list[Message]] = {}
+        """Sessions with brokers that are no neighbours yet, and what they have sent to the parts: a broker
+        that joins knows its neighbours before they know it, and says nothing twice."""
         self._parts: list[Part] = []
         self._part_of: dict[type, Part] = {}
         self._part_wakes: dict[Part, Micros | None] = {}
@@ -165,24 +167,36 @@ class Node(Generic[OrderT]):
         if not self._heard(peer, now):
             return
         part = self._part_of.get(type(message))
-        if part is not None:
-            if peer not in self._strangers:
-                part.touched = True
-                part.message(peer, message, now)
-                if self.overlay.has_changed:
-                    self._refresh(now)
-        else:
+        if part is None:
             assert isinstance(message, OverlayMessage), f"nobody handles {type(message).__name__}"
             self.overlay.message(peer, message, now)
             if self._strangers:
                 self._introduce(now)
             self._refresh(now)
+        elif peer in self._strangers:
+            self._keep(peer, message)
+        else:
+            self._hand_over(part, peer, message, now)
+
+    def _hand_over(self, part: Part, peer: NodeId, message: Message, now: Micros) -> None:
+        part.touched = True
+        part.message(peer, message, now)
+        if self.overlay.has_changed:
+            self._refresh(now)
+
+    def _keep(self, stranger: NodeId, message: Message) -> None:
+        """Until it is introduced. If too much comes, its next session begins with all of it again."""
+        kept = self._strangers[stranger]
+        if len(kept) < self.config.limits.strangers:
+            kept.append(message)
+        else:
+            self.overlay.dismiss(stranger, "it says more than can wait until it is a neighbour")
 
     def _on_input(self, each: Input, now: Micros) -> None:
         match each:
             case SessionUp(identity=identity, dialed=dialed):
                 if self.overlay.session_up(identity, dialed, now):
-                    self._strangers[identity.node] = None
+                    self._strangers[identity.node] = []
                     self._introduce(now)
                 self._refresh(now)
             case SessionDown(peer=peer):
@@ -217,14 +231,19 @@ class Node(Generic[OrderT]):
     def _introduce(self, now: Micros) -> None:
         """Tell the parts of sessions with clients and neighbours; others have no business with them.
 
-        A broker that is joining has a session with its join point before it is a neighbour.
+        A broker that is joining has a session with its join point before it is a neighbour. What it has said
+        until then counts from now on.
         """
         for peer in list(self._strangers):
             if peer in self.overlay.topology or self.overlay.sessions.up[peer].identity.is_leaf:
-                del self._strangers[peer]
+                said = self._strangers.pop(peer)
                 for part in self._parts:
                     part.touched = True
                     part.session_up(peer, now)
+                if said:
+                    self._refresh(now)
+                for message in said:
+                    self._hand_over(self._part_of[type(message)], peer, message, now)
 
     def _session_gone(self, peer: NodeId, now: Micros) -> None:
         if peer in self._strangers:

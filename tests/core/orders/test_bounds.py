@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gapless.core.limits import Limits
-from gapless.core.messages.publisher import Publications
+from gapless.core.messages.publisher import Publications, Taken
 from gapless.core.model import SECOND
 from support import (
     TOPIC,
@@ -41,7 +41,7 @@ def test_a_publisher_that_has_left_is_forgotten_after_a_lease() -> None:
     world.run_for(SECOND)
     publish_all(world, "stays", 1)
     world.run_for(SECOND)
-    assert forwarding.entered == {TOPIC: {"stays": 4}}
+    assert forwarding.entered == {TOPIC: {"stays": Taken(4)}}
     assert_promises(world)
 
 
@@ -56,7 +56,7 @@ def test_nobody_is_forgotten_while_a_broker_is_away() -> None:
     publish_all(world, "stays", 1)
     world.run_for(SECOND)
     forwarding = publisher_order(world, "a").forwarding
-    assert forwarding.entered[TOPIC]["p"] == 2
+    assert forwarding.entered[TOPIC]["p"] == Taken(2)
     world.restart("b")
     world.run_for(10 * SECOND)
     publish_all(world, "stays", 1)

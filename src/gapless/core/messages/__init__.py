@@ -25,6 +25,7 @@ from gapless.core.messages.overlay import (
 from gapless.core.messages.publisher import (
     Acknowledged,
     Attached,
+    AttachWanted,
     Confirmed,
     Detached,
     Log,
@@ -32,6 +33,7 @@ from gapless.core.messages.publisher import (
     Publications,
     Superseded,
     Synced,
+    SyncWanted,
 )
 from gapless.core.messages.topics import (
     CreateTopic,
@@ -56,13 +58,24 @@ BestEffortMessage: TypeAlias = (
     BestEffortSubscribe | BestEffortSubscribed | BestEffortUnsubscribe | BestEffortEvents
 )
 PublisherMessage: TypeAlias = (
-    Log | LogReceived | Synced | Confirmed | Attached | Detached | Publications | Acknowledged | Superseded
+    Log
+    | LogReceived
+    | SyncWanted
+    | Synced
+    | Confirmed
+    | Attached
+    | AttachWanted
+    | Detached
+    | Publications
+    | Acknowledged
+    | Superseded
 )
 TopicMessage: TypeAlias = TopicsWanted | TopicsTold | CreateTopic | DeleteTopic | TopicAnswer
 Message: TypeAlias = OverlayMessage | BestEffortMessage | PublisherMessage | TopicMessage
 
 __all__ = [
     "Acknowledged",
+    "AttachWanted",
     "Attached",
     "BestEffortEvents",
     "BestEffortMessage",
@@ -89,6 +102,7 @@ __all__ = [
     "PublisherMessage",
     "Status",
     "Superseded",
+    "SyncWanted",
     "Synced",
     "TopicAnswer",
     "TopicMessage",

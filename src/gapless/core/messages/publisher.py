@@ -5,9 +5,11 @@ message             from → to                meaning
 ==================  =======================  =============================================================
 ``Log``             both ways, all sessions  the next entries of the sender's log of subscriptions
 ``LogReceived``     broker → broker          I have your log up to here: publications may follow
-``Synced``          broker → broker          my log has everything that lies on my other sides
+``SyncWanted``      broker → broker          tell me when I have all that your other sides know by now
+``Synced``          broker → broker          you have: my log, as streamed so far, lacks nothing of theirs
 ``Confirmed``       towards the client       all behind me know these subscriptions, but for ``pending``
 ``Attached``        client → its home        my events come on this session from now on
+``AttachWanted``    home → client            too much had come before I could take it: attach anew and repeat
 ``Detached``        client → old home        they come on another one
 ``Publications``    away from the publisher  runs of events, each with what its sender knew
 ``Acknowledged``    back to the publisher    all targets behind me have these
@@ -42,7 +44,7 @@ class LogEntry(msgspec.Struct, frozen=True, array_like=True):
     body: Body | None = None
     ended: bool = False
     news: bool = False
-    """To a client: nobody in the network knew the subscription until the client told it."""
+    """From a client: the network need not know the subscription yet. To a client: it did not."""
 
 
 class Log(msgspec.Struct, frozen=True, array_like=True, tag="log"):
@@ -57,8 +59,25 @@ class LogReceived(msgspec.Struct, frozen=True, array_like=True, tag="log-ok"):
     """All pieces of a long log have arrived."""
 
 
+class SyncWanted(msgspec.Struct, frozen=True, array_like=True, tag="sync"):
+    """Answer when your log, as streamed to me, has all that your sides other than mine know by now."""
+
+    round: int
+    """The number of the question, to be given back; of two questions the later one has the higher number."""
+
+
 class Synced(msgspec.Struct, frozen=True, array_like=True, tag="synced"):
-    """My log, as streamed so far, has everything that lies on my sides other than yours."""
+    """My log, as streamed so far, has everything that my sides other than yours knew when you asked."""
+
+    round: int
+
+
+class Taken(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """The last event of a publisher that some broker took."""
+
+    sequence: int
+    guest_of: NodeId = ""
+    """The publisher's own broker, if another one took the event: the promise goes by it all the same."""
 
 
 class Confirmation(msgspec.Struct, frozen=True, array_like=True):
@@ -66,8 +85,8 @@ class Confirmation(msgspec.Struct, frozen=True, array_like=True):
 
     subscription: SubscriptionId
     pending: tuple[Partition, ...]
-    cut: dict[str, int]
-    """The highest sequence of each publisher that entered before the subscription was known there."""
+    cut: dict[str, Taken]
+    """The last event of each publisher that a broker took before it knew the subscription."""
     present: tuple[str, ...] = ()
     """The publishers of the cut that are still where it was taken: their start is exact."""
 
@@ -83,10 +102,15 @@ class Confirmed(msgspec.Struct, frozen=True, array_like=True, tag="confirmed"):
 
 
 class Attached(msgspec.Struct, frozen=True, array_like=True, tag="attached"):
-    """This session is the client's home session; ``moved``: it has published elsewhere before."""
+    """This session is the client's home session."""
 
     generation: int
-    moved: bool
+    stays: tuple[NodeId, ...] = ()
+    """The brokers other than its own that it has published at; an empty name: there may be others."""
+
+
+class AttachWanted(msgspec.Struct, frozen=True, array_like=True, tag="attach"):
+    """More of the client's events had come than could wait: attach anew and repeat them."""
 
 
 class Detached(msgspec.Struct, frozen=True, array_like=True, tag="detached"):
@@ -101,6 +125,8 @@ class Header(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The broker that took them from their publisher; empty on the way there."""
     home: NodeId = ""
     """The broker of the publisher's client, which is their entry unless that failed."""
+    stays: tuple[NodeId, ...] = ()
+    """The other brokers that the publisher was at, their entry among them; an empty name: perhaps more."""
     epoch: int = 0
     """How long the sender's log was when it first handled them."""
     excluded: tuple[SubscriptionId, ...] = ()

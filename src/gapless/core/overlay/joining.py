@@ -355,6 +355,6 @@ class Joining:
             for each, since in self._marked_at.items()
             if self.state is JoinState.VALID_JOINED and not any(node in self._waves for node in each)
         ]
-        if self._ask_at is not None:
+        if self._ask_at is not None and self.state is JoinState.DETACHED:
             moments.append(self._ask_at)
         return min(moments, default=None)

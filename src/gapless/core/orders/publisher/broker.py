@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gapless.core.effects import Effect
+from gapless.core.effects import Effect, Send
 from gapless.core.limits import Limits
 from gapless.core.messages import PublisherMessage
 from gapless.core.messages.publisher import (
     Acknowledged,
     Attached,
+    AttachWanted,
     Confirmed,
     Detached,
     Log,
@@ -18,6 +19,7 @@ from gapless.core.messages.publisher import (
     Run,
     Superseded,
     Synced,
+    SyncWanted,
 )
 from gapless.core.model import Micros, NodeId, OrderName
 from gapless.core.orders.base import BrokerOrder
@@ -25,15 +27,18 @@ from gapless.core.orders.publisher.forwarding import Forwarding
 from gapless.core.orders.publisher.log import PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.outbox import Outbox
 from gapless.core.orders.publisher.patience import Patience
+from gapless.core.orders.publisher.settling import Settling
 from gapless.core.orders.publisher.subscriptions import Subscriptions
 from gapless.core.overlay.overlay import Overlay
 
 MESSAGES = (
     Log,
     LogReceived,
+    SyncWanted,
     Synced,
     Confirmed,
     Attached,
+    AttachWanted,
     Detached,
     Publications,
     Acknowledged,
@@ -54,20 +59,22 @@ class PublisherBroker(BrokerOrder):
         self.peers: dict[NodeId, PeerLog] = {}
         self._outbox = Outbox(out, limits.batch)
         self.forwarding = Forwarding(overlay, self.log, self.peers, self._outbox)
-        self.subscriptions = Subscriptions(overlay, self.log, self.peers, self.forwarding, out, limits=limits)
+        self.settling = Settling(overlay, self.peers, out)
+        self.subscriptions = Subscriptions(
+            overlay, self.log, self.peers, self.forwarding, out, settling=self.settling, limits=limits
+        )
         self._attached: dict[NodeId, Attached] = {}
         self._waiting: dict[NodeId, list[Run]] = {}
         """Events of clients that are not admitted yet."""
         self._refused: dict[NodeId, None] = {}
-        """Those of them of whom too much came: nothing was taken."""
-        self._has_settled = False
+        """Clients of whom too much came: nothing was kept, nor is anything taken until they attach anew."""
         self._patience = Patience(limits)
         self._sessions_have_changed = False
 
     @property
     def settled(self) -> bool:
         """Whether this broker was told, at some time since it started, all that its sides know."""
-        return self._has_settled
+        return self.settling.has_settled
 
     def why_not_leave(self) -> str | None:
         """Its clients have subscriptions, or it answers for events that have not reached everybody."""
@@ -87,6 +94,7 @@ class PublisherBroker(BrokerOrder):
     def session_down(self, peer: NodeId, now: Micros) -> None:
         """Forget what the session was told; what was sent on it is sent again elsewhere."""
         self.subscriptions.session_down(peer)
+        self.settling.session_down(peer)
         self._forget_waiting(peer)
         self._outbox.forget(peer)
         self.forwarding.session_down(peer, now)
@@ -107,40 +115,56 @@ class PublisherBroker(BrokerOrder):
         """Handle one message of publisher order."""
         match message:
             case Publications(runs=runs):
-                self._on_publications(peer, runs)
+                self._on_publications(peer, runs, now)
             case Acknowledged(acknowledgements=acknowledgements):
                 for each in acknowledgements:
-                    self.forwarding.acknowledged(peer, each)
+                    self.forwarding.acknowledged(peer, each, now)
             case Log(entries=entries, last=last):
-                self.subscriptions.on_log(peer, entries, last=last)
+                self.subscriptions.on_log(peer, entries, now, last=last)
             case LogReceived():
                 self.subscriptions.on_log_received(peer)
             case Confirmed(confirmations=confirmations):
                 self.subscriptions.on_confirmed(peer, confirmations)
-            case Synced():
-                self.peers[peer].synced = True
+            case SyncWanted(round=number):
+                self.settling.on_wanted(peer, number)
+            case Synced(round=number):
+                self.settling.on_synced(peer, number)
             case Attached():
-                self._attached[peer] = message
-                self._waiting[peer] = []
+                self._on_attached(peer, message)
             case Detached():
                 self._on_detached(peer, now)
+            case AttachWanted():
+                pass  # to clients
             case Superseded(topic=topic, publisher=publisher, generation=generation):
-                self.forwarding.supersede((topic, publisher), generation)
+                self.forwarding.supersede((topic, publisher), generation, now)
 
-    def _on_publications(self, peer: NodeId, runs: Sequence[Run]) -> None:
+    def _on_publications(self, peer: NodeId, runs: Sequence[Run], now: Micros) -> None:
         if not self.overlay.sessions.up[peer].identity.is_leaf:
             for run in runs:
-                self.forwarding.receive(peer, run)
+                self.forwarding.receive(peer, run, now)
             return
-        if peer not in self._attached:
+        if peer not in self._attached or peer in self._refused:
             return  # a client that does as it should publishes where it is attached
         if peer in self._waiting:
-            self._maybe_admit(peer)
+            if self._is_guest(peer):
+                self.settling.want(("events", peer))
+            self._maybe_admit(peer, now)
         if peer in self._waiting:
             self._wait(peer, runs)
         else:
-            for run in runs:
-                self.forwarding.enter(peer, run)
+            self._take(peer, runs, now)
+
+    def _take(self, leaf: NodeId, runs: Sequence[Run], now: Micros) -> None:
+        stays = self._attached[leaf].stays
+        for run in runs:
+            self.forwarding.enter(leaf, run, now, stays=stays)
+
+    def _on_attached(self, leaf: NodeId, attached: Attached) -> None:
+        is_admitted = leaf in self._refused and leaf not in self._waiting  # and was asked to repeat
+        self._forget_waiting(leaf)
+        self._attached[leaf] = attached
+        if not is_admitted:
+            self._waiting[leaf] = []
 
     def _on_detached(self, leaf: NodeId, now: Micros) -> None:
         """The client publishes elsewhere, and repeats there what still waits here: if that were taken over
@@ -148,7 +172,14 @@ class PublisherBroker(BrokerOrder):
         self._forget_waiting(leaf)
         self.forwarding.detached(leaf, now)
 
+    def _is_guest(self, leaf: NodeId) -> bool:
+        """Whether its events are promised to subscriptions that this broker may lack: it is the client of
+        another broker, or has published at one, and the promise goes by the broker that is its own."""
+        home = self.overlay.sessions.up[leaf].identity.home
+        return bool(self._attached[leaf].stays) or home != self.overlay.me
+
     def _forget_waiting(self, leaf: NodeId) -> None:
+        self.settling.forget(("events", leaf))
         self._attached.pop(leaf, None)
         self._waiting.pop(leaf, None)
         self._refused.pop(leaf, None)
@@ -157,43 +188,40 @@ class PublisherBroker(BrokerOrder):
         """Keep them until the client is admitted, but not without bound: the client has them too."""
         waiting = self._waiting[leaf]
         count = sum(len(run.events) for run in (*waiting, *runs))
-        if leaf not in self._refused and count <= self._limits.waiting:
+        if count <= self._limits.waiting:
             waiting += runs
         else:
             waiting.clear()
             self._refused[leaf] = None
 
-    def _maybe_admit(self, leaf: NodeId) -> None:
+    def _maybe_admit(self, leaf: NodeId, now: Micros) -> None:
         """Take a client's events only when this broker knows what a broker before it may have known.
 
-        That is: once it has settled since it started, and again if the client has published elsewhere.
-        Once admitted, a session stays so. Of whom too much had come, everything is due again: on a new
-        session it is repeated, and taken at once.
+        That is: once it has settled since it started, and again for a guest. Once admitted, a session stays
+        so. Of whom too much had come, everything is asked for again.
         """
-        moved = self._attached[leaf].moved
-        if not self._has_settled or (moved and not self.subscriptions.is_settled()):
+        if not self.settling.has_settled:
             return
+        if self._is_guest(leaf) and not self.settling.is_settled(("events", leaf)):
+            return
+        self.settling.forget(("events", leaf))
+        self._take(leaf, self._waiting.pop(leaf), now)
         if leaf in self._refused:
-            self.overlay.dismiss(leaf, "more had come than could wait: attach anew")
-        else:
-            for run in self._waiting.pop(leaf):
-                self.forwarding.enter(leaf, run)
+            self.out.append(Send(leaf, AttachWanted()))
 
     def flush(self, now: Micros) -> None:
         """Logs before publications, publications before what speaks of them."""
+        self.settling.look()
+        self.subscriptions.accept_claims(now)
         self.subscriptions.stream()
-        if not self._has_settled:
-            alone = not self.overlay.topology.neighbours()
-            knows_some = self.overlay.is_joined and (alone or bool(self.overlay.frontier.active))
-            self._has_settled = knows_some and self.subscriptions.is_settled()
         for leaf in list(self._waiting):
-            self._maybe_admit(leaf)
-        self.subscriptions.tell_synced()
+            self._maybe_admit(leaf, now)
+        self.settling.flush()
         self._outbox.flush()
         self.subscriptions.confirm()
         self.subscriptions.purge()
         if not self.overlay.frontier.wanted:
-            self.forwarding.forget_those_who_left(now - self._limits.lease)
+            self.forwarding.forget(now - self._limits.lease)
         if self._sessions_have_changed or self.subscriptions.has_absent:
             self._sessions_have_changed = False
             self._patience.away(self.subscriptions.absent_clients(), now)
@@ -209,8 +237,8 @@ class PublisherBroker(BrokerOrder):
         waiting = self.forwarding.custody.unreachable()
         too_much = [each for each, count in waiting.items() if count > self._limits.custody]
         for target in (*self._patience.exhausted(now), *too_much):
-            self.subscriptions.give_up(target)
-            self.forwarding.give_up(target)
+            self.subscriptions.give_up(target, now)
+            self.forwarding.give_up(target, now)
         self._patience.plan(now, something_waits=bool(waiting or self.overlay.frontier.down))
 
     def wake_at(self) -> Micros | None:

@@ -55,11 +55,12 @@ class Held(msgspec.Struct, gc=False):
 
 @dataclass(slots=True)
 class Stream:
-    """What is known of one publisher's stream; forgotten when it is empty and its client is elsewhere."""
+    """What is known of one publisher's stream. It is remembered for a while after the last event has left:
+    copies may still come, and so may the rest of an older generation."""
 
     generation: int
-    entered: int = 0
-    """The highest sequence of this generation that came from the publisher itself."""
+    highest: int = 0
+    """The highest sequence of this generation that was handled here."""
     held: dict[int, Held] = field(default_factory=dict)
 
     def confirmed(self, sequences: Iterable[int], peer: NodeId) -> dict[tuple[NodeId, ...], list[int]]:

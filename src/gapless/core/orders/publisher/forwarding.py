@@ -19,14 +19,16 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from gapless.core.messages.publisher import Acknowledgement, Header, Run
+from gapless.core.messages.publisher import Acknowledgement, Header, Run, Taken
 from gapless.core.model import Event, Micros, NodeId, Partition, Path, SubscriptionId
-from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Waiting, source_of
+from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Targets, Waiting, source_of
 from gapless.core.orders.publisher.log import Missed, PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.outbox import Outbox, within
 from gapless.core.orders.publisher.vectors import Numbers, Vectors, bypassed, merged, vector_of
 from gapless.core.overlay.overlay import Overlay
 from gapless.matching import MatchIndex
+
+NO_TARGETS: Targets = {}
 
 
 @dataclass(slots=True)
@@ -69,8 +71,8 @@ class Forwarding:
         self.vectors = Vectors(identity.node, identity.incarnation, overlay.topology.delta)
         self.present: dict[Source, tuple[NodeId, int]] = {}
         """The publishers that publish here now, with the client and the generation of each."""
-        self.entered: dict[str, dict[str, int]] = {}
-        """By topic and publisher the highest sequence that this broker took from the publisher itself."""
+        self.entered: dict[str, dict[str, Taken]] = {}
+        """By topic and publisher the last event that this broker took from the publisher itself."""
         self._left: dict[Source, Micros] = {}
         """Publishers that publish here no longer, and since when; the first that left is the first here."""
         self._missed: dict[str, Missed] = {}
@@ -79,8 +81,11 @@ class Forwarding:
         self._log = log
         self._peers = peers
         self._outbox = outbox
-        self._blocked: dict[NodeId, list[Held]] = {}
-        """Peers to whom a copy would not be legitimate, and all that waits for it, in order."""
+        self._idle: dict[Source, Micros] = {}
+        """Streams of which nothing is held, and since when; the first that became so is the first here."""
+        self._blocked: dict[tuple[NodeId, Source], dict[int, Held]] = {}
+        """By peer and stream what must wait: something that may not go there now, and all that follows it in
+        its stream. Other streams pass."""
 
     def missed(self, topic: str) -> Missed:
         """What a subscription that comes now has missed here, and who publishes here at this moment."""
@@ -94,9 +99,16 @@ class Forwarding:
         """Which publishers have published here, and nowhere else, since that moment."""
         return [each for each, who in missed.present.items() if self.present.get((topic, each)) == who]
 
-    def forget_those_who_left(self, before: Micros) -> None:
-        """Forget what entered from publishers that left before a moment: whatever they had sent elsewhere
-        earlier has arrived by now, so no subscription to come can get it out of turn."""
+    def forget(self, before: Micros) -> None:
+        """Forget streams that were idle, and what entered from publishers that left, before a moment: what
+        was under way of them then has arrived by now, so nobody can get it out of turn."""
+        while self._idle:
+            source, since = next(iter(self._idle.items()))
+            if since > before:
+                break
+            del self._idle[source]
+            if source not in self.present and not self.custody.streams[source].held:
+                del self.custody.streams[source]
         while self._left:
             source, since = next(iter(self._left.items()))
             if since > before:
@@ -110,37 +122,44 @@ class Forwarding:
 
     # -- arriving ----------------------------------------------------------------------------------------
 
-    def enter(self, leaf: NodeId, run: Run) -> None:
-        """This broker takes events from their publisher."""
+    def enter(self, leaf: NodeId, run: Run, now: Micros, *, stays: tuple[NodeId, ...] = ()) -> None:
+        """This broker takes events from their publisher, which has been at other brokers than its own."""
         source, generation = source_of(run.events[0]), run.header.generation
-        stream = self._stream(leaf, source, generation)
+        stream = self._stream(leaf, source, generation, now)
         if stream is None:
             return
         self.present[source] = (leaf, generation)
         if self._left:
             self._left.pop(source, None)
         home = self._overlay.sessions.up[leaf].identity.home or ""
-        header = Header(generation, self._overlay.me, home, relaxed=run.header.relaxed)
+        if home != self._overlay.me and self._overlay.me not in stays:
+            stays = (*stays, self._overlay.me)
+        header = Header(generation, self._overlay.me, home, stays, relaxed=run.header.relaxed)
         arrival = self._arrival(leaf, source, stream, header)
         new: list[Event] = []
         for event in run.events:
-            if event.sequence > stream.entered:
-                stream.entered = event.sequence
+            if event.sequence > stream.highest:
+                stream.highest = event.sequence
                 new.append(event)
             else:
                 self._seen_again(arrival, event, ())
         self._take_over(arrival, new, ((),) * len(new))
-        self._finish(arrival)
+        self._finish(arrival, now)
         if new:
             topic, publisher = source
             entered = self.entered.setdefault(topic, {})
-            entered[publisher] = max(stream.entered, entered.get(publisher, 0))
+            taken = Taken(stream.highest, home if home != self._overlay.me else "")
+            entered[publisher] = max(taken, entered.get(publisher, taken))
             self._missed.clear()
 
-    def receive(self, peer: NodeId, run: Run) -> None:
-        """A run comes from another broker."""
+    def receive(self, peer: NodeId, run: Run, now: Micros) -> None:
+        """A run comes from another broker.
+
+        Its numbers tell whether it was handled before, unless the sender had held its stream back and let
+        others pass; then its sequences tell.
+        """
         source = source_of(run.events[0])
-        stream = self._stream(peer, source, run.header.generation)
+        stream = self._stream(peer, source, run.header.generation, now)
         if stream is None:
             return
         arrival = self._arrival(peer, source, stream, run.header)
@@ -148,44 +167,47 @@ class Forwarding:
         new: list[Event] = []
         new_numbers: list[Numbers] = []
         for event, numbers, was_handled in zip(run.events, run.numbers, handled, strict=False):
-            if was_handled or event.sequence in stream.held:
+            if (was_handled and event.sequence <= stream.highest) or event.sequence in stream.held:
                 self._seen_again(arrival, event, numbers)
             else:
                 new.append(event)
                 new_numbers.append(numbers)
+        stream.highest = max(stream.highest, run.events[-1].sequence)
         self._take_over(arrival, new, new_numbers)
-        self._finish(arrival)
+        self._finish(arrival, now)
 
     def _arrival(self, peer: NodeId, source: Source, stream: Stream, header: Header) -> Arrival:
         kept = replace(header, epoch=self._log.length, tags=self._tags(header))
         direction, index = self._overlay.direction(peer), self._log.index(source[0])
         return Arrival(peer, (peer,), source, stream, header, kept, direction, index)
 
-    def _finish(self, arrival: Arrival) -> None:
+    def _finish(self, arrival: Arrival, now: Micros) -> None:
         if arrival.done:
             flow = (*arrival.source, arrival.header.generation)
             self._outbox.acknowledge(arrival.peer, flow, arrival.done)
-            self._forget_if_idle(arrival.source, arrival.stream)
+            self._note_idle(arrival.source, arrival.stream, now)
 
-    def _stream(self, peer: NodeId, source: Source, generation: int) -> Stream | None:
+    def _stream(self, peer: NodeId, source: Source, generation: int, now: Micros) -> Stream | None:
         """The stream of that generation; ``None`` for an older one, whose sender is told to forget it."""
-        stream = self.custody.streams.get(source)
-        if stream is None or stream.generation < generation:
-            self.supersede(source, generation)
-            stream = self.custody.streams[source] = Stream(generation)
-        elif stream.generation > generation:
+        self.supersede(source, generation, now)
+        stream = self.custody.streams[source]
+        if stream.generation > generation:
             self._outbox.supersede(peer, source, stream.generation)
             return None
         return stream
 
-    def supersede(self, source: Source, generation: int) -> None:
-        """Drop all that is held of older generations, and tell those who sent it."""
+    def supersede(self, source: Source, generation: int, now: Micros) -> None:
+        """Drop all that is held of older generations, and tell those who sent it. What is still under way of
+        them must vanish too, so the generation is remembered, whether it comes here or not."""
         stream = self.custody.streams.get(source)
-        if stream is not None and stream.generation < generation:
-            del self.custody.streams[source]
-            for held in stream.held.values():
-                for sender in held.senders:
-                    self._outbox.supersede(sender, source, generation)
+        if stream is not None and stream.generation >= generation:
+            return
+        superseded = stream.held.values() if stream is not None else ()
+        for held in superseded:
+            for sender in held.senders:
+                self._outbox.supersede(sender, source, generation)
+        stream = self.custody.streams[source] = Stream(generation)
+        self._note_idle(source, stream, now)
 
     def _seen_again(self, arrival: Arrival, event: Event, numbers: Numbers) -> None:
         """A copy of what was taken over: confirm it, now or with the original (X-P0-10)."""
@@ -266,19 +288,33 @@ class Forwarding:
     # -- leaving -----------------------------------------------------------------------------------------
 
     def _send(self, hop: NodeId, group: Sequence[Held]) -> None:
-        """Send those of one way, unless they or something before them may not go there now."""
-        if hop in self._blocked:
-            self._blocked[hop] += group
-            return
+        """Send those of one way, unless they, or something before them in their stream, must wait."""
+        if self._blocked or self._log.pathless:
+            source = source_of(group[0].event)
+            if (hop, source) in self._blocked or self._follows_the_pathless(source, group[0]):
+                self._block(hop, source, group)
+                return
         draft = self._outbox.draft(hop, group)
         if draft is None:
             kept = group[0].header
             header = self._onward(hop, kept)
             if header is None:
-                self._blocked[hop] = list(group)
+                self._block(hop, source_of(group[0].event), group)
                 return
             draft = self._outbox.begin(hop, kept, header)
         draft.add(group)
+
+    def _block(self, hop: NodeId, source: Source, group: Sequence[Held]) -> None:
+        self._blocked.setdefault((hop, source), {}).update((held.number, held) for held in group)
+
+    def _follows_the_pathless(self, source: Source, held: Held) -> bool:
+        """Whether something before it in its stream waits for a way that is not known: it may turn out to be
+        the same way, and what came later would then be there first."""
+        stream = self.custody.streams[source]
+        return bool(self._log.pathless) and any(
+            each.number < held.number and not all(each.waiting.get(None, NO_TARGETS).values())
+            for each in stream.held.values()
+        )
 
     def _onward(self, hop: NodeId, kept: Header) -> Header | None:
         """The header of copies for a next hop; ``None`` when they would go beyond δ failures and must not."""
@@ -292,12 +328,13 @@ class Forwarding:
     def _retry_blocked(self) -> None:
         """Release of held copies (000, VIII): a nearer session, or a copy that bypassed fewer."""
         blocked, self._blocked = self._blocked, {}
-        for hop, waiting in blocked.items():
-            for held in waiting:
-                if hop in held.waiting:
+        for (hop, source), waiting in blocked.items():
+            stream = self.custody.streams.get(source)
+            for _, held in sorted(waiting.items()):
+                if hop in held.waiting and stream is not None and held.event.sequence in stream.held:
                     self._send(hop, (held,))
 
-    def acknowledged(self, peer: NodeId, ack: Acknowledgement) -> None:
+    def acknowledged(self, peer: NodeId, ack: Acknowledgement, now: Micros) -> None:
         """The peer has reached all targets that it was given."""
         source = (ack.topic, ack.publisher)
         stream = self.custody.streams.get(source)
@@ -308,11 +345,12 @@ class Forwarding:
             for senders, sequences in done.items():
                 for sender in senders:
                     self._outbox.acknowledge(sender, (*source, ack.generation), sequences)
-        self._forget_if_idle(source, stream)
+        self._note_idle(source, stream, now)
 
-    def _forget_if_idle(self, source: Source, stream: Stream) -> None:
+    def _note_idle(self, source: Source, stream: Stream, now: Micros) -> None:
         if not stream.held and source not in self.present:
-            self.custody.streams.pop(source, None)
+            self._idle.pop(source, None)
+            self._idle[source] = now
 
     # -- sessions ----------------------------------------------------------------------------------------
 
@@ -325,11 +363,11 @@ class Forwarding:
                 self._left[source] = now
             stream = self.custody.streams.get(source)
             if stream is not None:
-                self._forget_if_idle(source, stream)
+                self._note_idle(source, stream, now)
 
     def session_down(self, peer: NodeId, now: Micros) -> None:
         """Nobody confirms on this session any more, and nobody is to be told on it."""
-        self._blocked.pop(peer, None)
+        self._blocked = {key: waiting for key, waiting in self._blocked.items() if key[0] != peer}
         self.detached(peer, now)
         for group in self.custody.by_route():
             waiting = group[0].waiting
@@ -340,23 +378,23 @@ class Forwarding:
                 if peer in held.senders:
                     held.senders = tuple(each for each in held.senders if each != peer)
 
-    def give_up(self, target: NodeId) -> None:
+    def give_up(self, target: NodeId, now: Micros) -> None:
         """Nobody waits for the target any more; what waited only for it is confirmed."""
         for group in self.custody.by_route():
             waiting = _without(group[0].waiting, target)
             for held in group:
                 held.waiting = waiting
                 if not waiting:
-                    self._confirm(held)
+                    self._confirm(held, now)
         self._retry_blocked()
 
-    def _confirm(self, held: Held) -> None:
+    def _confirm(self, held: Held, now: Micros) -> None:
         source, sequence = source_of(held.event), held.event.sequence
         stream = self.custody.streams[source]
         del stream.held[sequence]
         for sender in held.senders:
             self._outbox.acknowledge(sender, (*source, held.header.generation), (sequence,))
-        self._forget_if_idle(source, stream)
+        self._note_idle(source, stream, now)
 
     def path_learned(self, subscription: SubscriptionId) -> None:
         """What was kept for a subscription whose way was not known can go now."""

@@ -9,6 +9,7 @@ from gapless.core.messages import PublisherMessage
 from gapless.core.messages.publisher import (
     Acknowledged,
     Attached,
+    AttachWanted,
     Confirmed,
     Detached,
     Log,
@@ -16,6 +17,7 @@ from gapless.core.messages.publisher import (
     Publications,
     Superseded,
     Synced,
+    SyncWanted,
 )
 from gapless.core.model import Content, Micros, NodeId, OrderName, SubscriptionId
 from gapless.core.orders.base import LeafOrder
@@ -37,8 +39,7 @@ class PublisherLeaf(LeafOrder):
         """Publishers go on with what they retained; subscriptions ended with the earlier incarnation."""
         self.peers: dict[NodeId, PeerLog] = {}
         self._outbox = Outbox(self.out, self.limits.batch)
-        incarnation = self.overlay.identity.incarnation
-        self.publishing = Publishing(incarnation, self.topics, records, self._outbox, self.out)
+        self.publishing = Publishing(self.overlay.identity, self.topics, records, self._outbox, self.out)
         self.subscribing = Subscribing(self.overlay, self.peers, self.out)
 
     def publish(self, topic: str, publisher: str, contents: Sequence[Content], now: Micros) -> None:
@@ -99,9 +100,12 @@ class PublisherLeaf(LeafOrder):
                 self.subscribing.on_log(peer, entries)
             case Confirmed(confirmations=confirmations):
                 self.subscribing.on_confirmed(peer, confirmations)
+            case AttachWanted():
+                if peer == self.publishing.home:
+                    self.publishing.go_home(peer, old_is_up=False)
             case Superseded():
                 pass  # of a generation that this client has left behind
-            case LogReceived() | Synced() | Attached() | Detached():
+            case LogReceived() | SyncWanted() | Synced() | Attached() | Detached():
                 pass  # between brokers, and to them
 
     def flush(self, now: Micros) -> None:

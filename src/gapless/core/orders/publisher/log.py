@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gapless.core.messages.publisher import Body, Confirmation
+from gapless.core.messages.publisher import Body, Confirmation, Taken
 from gapless.core.model import Incarnation, NodeId, SubscriptionId
 from gapless.core.orders.base import parsed
 from gapless.matching import MatchIndex
@@ -25,8 +25,8 @@ from gapless.matching import MatchIndex
 class Missed(NamedTuple):
     """What had entered at a broker at some moment; never changed, and shared by all who came then."""
 
-    entered: Mapping[str, int]
-    """Per publisher the highest sequence that entered."""
+    entered: Mapping[str, Taken]
+    """Per publisher the last event that entered."""
     present: Mapping[str, tuple[NodeId, int]]
     """The publishers that published there, with client and generation."""
 
@@ -74,9 +74,10 @@ class PeerLog:
     """My log was sent up to this index."""
     awaited: bool = False
     """A long part of it is under way at low priority, and nothing may follow before the peer has it."""
-    synced: bool = False
-    """The peer's log has everything that lies on its other sides."""
-    sync_sent: bool = False
+    asked: int = 0
+    """The round in which the peer was asked last to say when its log lacks nothing (see ``Settling``)."""
+    answered: int = 0
+    """The last round that it has answered."""
     confirmed: dict[SubscriptionId, Confirmation] = field(default_factory=dict)
     """What the peer confirmed."""
     confirmed_to: dict[SubscriptionId, Confirmation] = field(default_factory=dict)
@@ -110,6 +111,8 @@ class SubscriptionLog:
 
     def __init__(self) -> None:
         self.length = 0
+        self.pathless: dict[SubscriptionId, None] = {}
+        """Subscriptions to whose clients the way is not known."""
         self._entries: dict[SubscriptionId, Entry] = {}
         self._indexes: dict[str, MatchIndex[SubscriptionId]] = {}
 
@@ -118,6 +121,8 @@ class SubscriptionLog:
         self.length += 1
         entry = self._entries[subscription] = Entry(self.length, subscription, body, missed)
         self._indexes.setdefault(body.topic, MatchIndex()).add(subscription, parsed(body.selector))
+        if not body.path:
+            self.pathless[subscription] = None
         return entry
 
     def learn_path(self, subscription: SubscriptionId, body: Body) -> bool:
@@ -130,11 +135,14 @@ class SubscriptionLog:
         had_none = not entry.body.path
         if len(body.path) > len(entry.body.path):
             entry.body = Body(entry.body.client, entry.body.topic, entry.body.selector, body.path)
+        if body.path:
+            self.pathless.pop(subscription, None)
         return had_none and bool(body.path)
 
     def end(self, subscription: SubscriptionId) -> None:
         """The end of a subscription is an entry too, in its place, so that it is streamed like it."""
         old = self._entries.pop(subscription)
+        self.pathless.pop(subscription, None)
         self._indexes[old.body.topic].remove(subscription)
         self.length += 1
         self._entries[subscription] = Entry(self.length, subscription, old.body, NOTHING_MISSED, ended=True)

@@ -31,13 +31,19 @@ from gapless.core.effects import (
     Send,
 )
 from gapless.core.messages.publisher import Acknowledgement, Attached, Detached, Header
-from gapless.core.model import BeyondDelta, Content, Event, Incarnation, Micros, NodeId, Topic
+from gapless.core.model import BeyondDelta, Content, Event, Identity, Micros, NodeId, Topic
 from gapless.core.orders.base import numbered, pieces
 from gapless.core.orders.publisher.custody import Source, source_of
 from gapless.core.orders.publisher.outbox import Outbox, within
 
 GENERATIONS_PER_INCARNATION = 1 << 20
 """An incarnation may be a clock's reading in milliseconds: 64 bits hold both."""
+
+
+SOMEWHERE: NodeId = ""
+"""Stands for brokers whose names are not remembered."""
+STAYS_MAX = 16
+"""How many brokers a client remembers to have published at."""
 
 
 @dataclass(slots=True)
@@ -55,7 +61,7 @@ class Publishing:
 
     def __init__(
         self,
-        incarnation: Incarnation,
+        identity: Identity,
         topics: Mapping[str, Topic],
         records: Iterable[Record],
         outbox: Outbox,
@@ -66,13 +72,15 @@ class Publishing:
         self._topics = topics
         self._outbox = outbox
         self._out = out
-        self._generation = incarnation * GENERATIONS_PER_INCARNATION
+        self._own_broker = identity.home
+        self._generation = identity.incarnation * GENERATIONS_PER_INCARNATION
         self._taken: dict[str, None] = {}
         """Publishers that were adopted."""
         kept = list(records)
         self._recover(kept)
         self._take(kept)
-        self._has_published = bool(self.retained)
+        self._stays: dict[NodeId, None] = dict.fromkeys([SOMEWHERE] if self.retained else [])
+        """The brokers other than the client's own that it has published at."""
 
     def _recover(self, records: Iterable[Record]) -> None:
         for record in records:
@@ -109,7 +117,7 @@ class Publishing:
         self._recover(records)
         self._take([PublisherTaken(publisher, 0), *records])
         if records:
-            self._has_published = True
+            self._stays[SOMEWHERE] = None
             if self.home is not None:
                 self.go_home(self.home, old_is_up=False)
 
@@ -131,7 +139,7 @@ class Publishing:
         if home is None:
             return
         self._generation += 1
-        self._out.append(Send(home, Attached(self._generation, self._has_published)))
+        self._out.append(Send(home, Attached(self._generation, tuple(self._stays))))
         for (topic, _), retained in self.retained.items():
             retained.confirmed.clear()
             self._send(home, topic, tuple(retained.events.values()))
@@ -144,12 +152,13 @@ class Publishing:
         events = numbered(topic, publisher, retained.published + 1, contents, now)
         retained.events.update((event.sequence, event) for event in events)
         retained.published += len(events)
-        self._has_published = True
         self._out.append(Persist(EventsRetained(events)))
         if self.home is not None:
             self._send(self.home, topic, events)
 
     def _send(self, home: NodeId, topic: str, events: Sequence[Event]) -> None:
+        if events and home != self._own_broker:
+            self._stays[home if len(self._stays) < STAYS_MAX else SOMEWHERE] = None
         declared = self._topics.get(topic)  # deleted, or not told yet: then the hard promise holds
         relaxed = declared is not None and declared.beyond_delta is BeyondDelta.MARK
         header = Header(self._generation, relaxed=relaxed)

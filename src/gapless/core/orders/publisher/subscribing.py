@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from gapless.core.effects import Deliver, Effect, Live, Reset, Send
-from gapless.core.messages.publisher import Body, Confirmation, Header, Log, LogEntry, Run
+from gapless.core.messages.publisher import Body, Confirmation, Header, Log, LogEntry, Run, Taken
 from gapless.core.model import Event, NodeId, Partition, StartCut, SubscriptionId
 from gapless.core.orders.base import parsed
 from gapless.core.orders.publisher.custody import Source, source_of
@@ -111,7 +111,8 @@ class Subscribing:
 
     def _line(self, peer: NodeId, unique: SubscriptionId, own: Own) -> LogEntry:
         path = tuple(self._overlay.topology.path(peer)[:-1])
-        return LogEntry(0, unique, Body(self._overlay.me, own.topic, own.selector, path))
+        body = Body(self._overlay.me, own.topic, own.selector, path)
+        return LogEntry(0, unique, body, news=not own.live)
 
     def _renew(self, unique: SubscriptionId) -> None:
         """The network has lost it: ask again; what was delivered stays delivered."""
@@ -163,33 +164,37 @@ class Subscribing:
         """Live when every side has confirmed; what is confirmed later makes the unreached fewer."""
         frontier = self._overlay.frontier
         pending = dict.fromkeys(self._overlay.partitions.own[node] for node in frontier.down)
-        cut, present = dict(own.cut), set[str]()
+        taken, present = dict[str, Taken](), set[str]()
         for peer in frontier.active:
             answer = self._peers[peer].confirmed.get(unique)
             if answer is None:
                 return
             pending |= dict.fromkeys(answer.pending)
             present.update(answer.present)
-            for publisher, sequence in answer.cut.items():
-                cut[publisher] = max(sequence, cut.get(publisher, 0))
+            for publisher, last in answer.cut.items():
+                taken[publisher] = max(last, taken.get(publisher, last))
         raised = {
-            publisher: sequence + 1
-            for publisher, sequence in cut.items()
-            if self._breaks_the_promise(own, publisher, sequence)
+            publisher: last.sequence + 1
+            for publisher, last in taken.items()
+            if self._breaks_the_promise(own, publisher, last)
         }
-        own.cut = cut
-        start = StartCut({publisher: cut[publisher] + 1 for publisher in sorted(present)})
+        for publisher, last in taken.items():
+            own.cut[publisher] = max(last.sequence, own.cut.get(publisher, 0))
+        start = StartCut({publisher: own.cut[publisher] + 1 for publisher in sorted(present)})
         self._announce(own, start, list(pending))
         if raised:
             own.flowing -= raised.keys()
             self._out.append(Reset(own.name, tuple(sorted(raised)), StartCut(raised)))
 
-    def _breaks_the_promise(self, own: Own, publisher: str, sequence: int) -> bool:
-        """Whether events were promised that some broker took unaware: the flow that they belong to has begun,
-        or every broker had been reached, and those that took them have lost what they knew."""
-        if sequence <= own.cut.get(publisher, 0) or sequence < own.last.get(publisher, 0):
+    def _breaks_the_promise(self, own: Own, publisher: str, taken: Taken) -> bool:
+        """Whether events may have been promised that some broker took unaware: their flow has begun, or every
+        broker had been reached, or their publisher's own one, and another one took them."""
+        if taken.sequence <= own.cut.get(publisher, 0) or taken.sequence < own.last.get(publisher, 0):
             return False
-        return publisher in own.flowing or (own.live and not own.unreached)
+        if publisher in own.flowing:
+            return True
+        was_reached = not own.unreached or (taken.guest_of and taken.guest_of not in own.unreached)
+        return own.live and bool(was_reached)
 
     def _announce(self, own: Own, start: StartCut, pending: list[Partition]) -> None:
         unreached = {node for partition in pending for node in partition.nodes}
@@ -243,11 +248,21 @@ class Subscribing:
             return
         own, last = taker.own, taker.events[-1].sequence
         if taker.verdict is Verdict.PROMISED:
+            if publisher not in own.flowing and self._may_have_missed(own, header):
+                self._begin_anew(own, publisher, taker.events[0].sequence)
             own.flowing.add(publisher)
             own.last[publisher] = last
             self._out.append(Deliver(own.name, tuple(taker.events), header.best_effort))
         elif taker.verdict is Verdict.TOO_EARLY:
             own.cut[publisher] = last
+
+    def _may_have_missed(self, own: Own, header: Header) -> bool:
+        """Whether the publisher was at a broker that was not reached: what was taken there is not known yet,
+        and may have been promised."""
+        return any(not stay or stay in own.unreached for stay in header.stays) and bool(own.unreached)
+
+    def _begin_anew(self, own: Own, publisher: str, sequence: int) -> None:
+        self._out.append(Reset(own.name, (publisher,), StartCut({publisher: sequence})))
 
     def _judge(
         self, unique: SubscriptionId, own: Own, peer: NodeId, header: Header, publisher: str

@@ -20,12 +20,12 @@ from gapless.core.messages.publisher import (
     Log,
     LogEntry,
     LogReceived,
-    Synced,
 )
-from gapless.core.model import NodeId, Partition, SubscriptionId
+from gapless.core.model import Micros, NodeId, Partition, SubscriptionId
 from gapless.core.orders.base import is_selector, pieces
 from gapless.core.orders.publisher.forwarding import Forwarding
 from gapless.core.orders.publisher.log import Entry, PeerLog, SubscriptionLog
+from gapless.core.orders.publisher.settling import Settling
 from gapless.core.overlay.overlay import Overlay
 
 
@@ -54,14 +54,18 @@ class Subscriptions:
         forwarding: Forwarding,
         out: list[Effect],
         *,
+        settling: Settling,
         limits: Limits,
     ) -> None:
+        self._settling = settling
         self._limits = limits
         self._overlay = overlay
         self._log = log
         self._peers = peers
         self._forwarding = forwarding
         self._out = out
+        self._claimed: dict[NodeId, list[LogEntry]] = {}
+        """By client its subscriptions that the network should know and this broker does not."""
         self._touched: dict[SubscriptionId, None] = {}
         self._ended: dict[SubscriptionId, None] = {}
         self._remembered: dict[NodeId, PeerLog] = {}
@@ -91,33 +95,59 @@ class Subscriptions:
     def session_down(self, peer: NodeId) -> None:
         """What this life of a neighbour has told stays true after the session (P0-80)."""
         peer_log = self._peers.pop(peer)
+        self._claimed.pop(peer, None)
+        self._settling.forget(("log", peer))
         if peer in self._overlay.topology:
             self._remembered[peer] = peer_log
 
-    def on_log(self, peer: NodeId, entries: Sequence[LogEntry], *, last: bool = False) -> None:
-        """Accept on arrival, whoever sent it."""
-        peer_log = self._peers[peer]
+    def on_log(self, peer: NodeId, entries: Sequence[LogEntry], now: Micros, *, last: bool = False) -> None:
+        """Accept on arrival, whoever sent it, but for what a client claims to be known."""
         if last:
             self._out.append(Send(peer, LogReceived()))
+        is_leaf = self._overlay.sessions.up[peer].identity.is_leaf
         for each in entries:
-            mine = self._log.get(each.subscription)
-            if not self._may_say(peer, each, mine):
-                continue
-            if mine is None:
-                if each.subscription in self._forgotten:
-                    self._answer_forgotten(peer, each)
-                    continue
-                if each.body is None or not is_selector(each.body.selector):
-                    continue
-                mine = self._accept(peer, each.subscription, each.body)
-            elif each.body is not None and self._log.learn_path(each.subscription, each.body):
-                self._path_learned(mine, peer)
-            if each.ended:
-                peer_log.ended[each.subscription] = None
-                if not mine.ended:
-                    self._end(each.subscription)
-            peer_log.told(each.subscription, each.index)
-            self._touched[each.subscription] = None
+            if is_leaf and not (each.news or each.ended or self._knows(each.subscription)):
+                self._claimed.setdefault(peer, []).append(each)
+                self._settling.want(("log", peer))
+            else:
+                self._on_line(peer, each, now)
+
+    def _knows(self, subscription: SubscriptionId) -> bool:
+        return subscription in self._forgotten or self._log.get(subscription) is not None
+
+    def accept_claims(self, now: Micros) -> None:
+        """A client that has moved here says what the network should know. Once all sides have told what they
+        know, what is still unknown was lost with those who knew it, and the client is told so."""
+        for peer in list(self._claimed):
+            if self._settling.is_settled(("log", peer), beyond_barriers=False):
+                self._settling.forget(("log", peer))
+                for line in self._claimed.pop(peer):
+                    if not self._knows(line.subscription):
+                        self._peers[peer].news[line.subscription] = None
+                    self._on_line(peer, line, now)
+
+    def _on_line(self, peer: NodeId, line: LogEntry, now: Micros) -> None:
+        mine, peer_log = self._log.get(line.subscription), self._peers[peer]
+        if not self._may_say(peer, line, mine):
+            return
+        if mine is None:
+            if line.ended:
+                claimed = self._claimed.get(peer, ())
+                self._claimed[peer] = [each for each in claimed if each.subscription != line.subscription]
+            if line.subscription in self._forgotten:
+                self._answer_forgotten(peer, line)
+                return
+            if line.body is None or not is_selector(line.body.selector):
+                return
+            mine = self._accept(line.subscription, line.body)
+        elif line.body is not None and self._log.learn_path(line.subscription, line.body):
+            self._path_learned(mine, peer)
+        if line.ended:
+            peer_log.ended[line.subscription] = None
+            if not mine.ended:
+                self._end(line.subscription, now)
+        peer_log.told(line.subscription, line.index)
+        self._touched[line.subscription] = None
 
     def _answer_forgotten(self, peer: NodeId, entry: LogEntry) -> None:
         """Who speaks of a subscription that has ended is told so: a broker, which waits until all know it,
@@ -143,9 +173,7 @@ class Subscriptions:
             if peer != teller and peer in self._overlay.topology:
                 self._out.append(Send(peer, Log((self._line(entry, peer, peer_log, with_body=True),))))
 
-    def _accept(self, peer: NodeId, subscription: SubscriptionId, body: Body) -> Entry:
-        if self._overlay.sessions.up[peer].identity.is_leaf and self.is_settled():
-            self._peers[peer].news[subscription] = None
+    def _accept(self, subscription: SubscriptionId, body: Body) -> Entry:
         if body.client not in self._peers and body.path[:1] == (body.client,):
             self.has_absent |= len(body.path) == 1 or body.path[-1] in self._overlay.frontier.down
         self._has_news = True
@@ -153,19 +181,19 @@ class Subscriptions:
             peer_log.untold[subscription] = None
         return self._log.append(subscription, body, self._forwarding.missed(body.topic))
 
-    def _end(self, subscription: SubscriptionId) -> None:
+    def _end(self, subscription: SubscriptionId, now: Micros) -> None:
         target = self._log[subscription].target
         self._log.end(subscription)
         if not self._log.is_wanted(target):
-            self._forwarding.give_up(target)
+            self._forwarding.give_up(target, now)
         self._ended[subscription] = None
         self._has_news = True
 
-    def give_up(self, target: NodeId) -> None:
+    def give_up(self, target: NodeId, now: Micros) -> None:
         """End the subscriptions of a client, or of all that lie behind a node, that cannot be reached."""
         for entry in self._log.after(0):
             if entry.target == target and not entry.ended:
-                self._end(entry.subscription)
+                self._end(entry.subscription, now)
 
     def own_clients(self) -> list[NodeId]:
         """This broker's own clients that have subscriptions."""
@@ -241,14 +269,14 @@ class Subscriptions:
         return len(entries) > self._limits.piece and peer in self._overlay.topology
 
     def on_log_received(self, peer: NodeId) -> None:
-        """The peer has what was sent at low priority; what has come since is seldom much."""
+        """The peer has what was sent at low priority. What has come since goes at normal priority, so however
+        fast the log grows, the peer is not held for ever."""
         peer_log = self._peers[peer]
         if peer_log.awaited:
             peer_log.awaited = False
             self._has_news = True
-            if not self._is_long(peer, self._log.after(peer_log.streamed)):
-                self._overlay.release(peer)
-                self.sides_changed()
+            self._overlay.release(peer)
+            self.sides_changed()
 
     def _line(self, entry: Entry, peer: NodeId, peer_log: PeerLog, *, with_body: bool = False) -> LogEntry:
         body = None
@@ -257,29 +285,6 @@ class Subscriptions:
             body = Body(entry.body.client, entry.body.topic, entry.body.selector, path)
         news = entry.subscription in peer_log.news
         return LogEntry(entry.index, entry.subscription, body, entry.ended, news)
-
-    # -- recovery ----------------------------------------------------------------------------------------
-
-    def is_settled(self, besides: NodeId | None = None) -> bool:
-        """Whether all sides (but one) have told all they know, so that this log lacks nothing of theirs."""
-        frontier, direction = self._overlay.frontier, self._overlay.direction
-        return (
-            self._overlay.has_place
-            and all(self._peers[peer].synced for peer in frontier.active if direction(peer) != besides)
-            and all(direction(node) == besides for node in (*frontier.untried, *frontier.barriers))
-        )
-
-    def tell_synced(self) -> None:
-        """Tell each broker, once a session, when this log has everything of the other sides.
-
-        On every session, since one that is not active here may be so at its other end (P0-15).
-        """
-        for peer, peer_log in self._peers.items():
-            if peer_log.sync_sent or peer not in self._overlay.topology or peer in self._overlay.held:
-                continue
-            if self.is_settled(besides=self._overlay.direction(peer)):
-                peer_log.sync_sent = True
-                self._out.append(Send(peer, Synced()))
 
     # -- confirmations -------------------------------------------------------------------------------------
 
@@ -344,8 +349,8 @@ class Subscriptions:
                 return
             pending |= dict.fromkeys(answer.pending)
             present |= dict.fromkeys(answer.present)
-            for publisher, sequence in answer.cut.items():
-                cut[publisher] = max(sequence, cut.get(publisher, 0))
+            for publisher, taken in answer.cut.items():
+                cut[publisher] = max(taken, cut.get(publisher, taken))
         confirmation = Confirmation(entry.subscription, tuple(pending), cut, tuple(present))
         client = [entry.body.client] if entry.body.client in self._peers else []
         for peer in (*sides.towards, *client):

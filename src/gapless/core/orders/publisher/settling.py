@@ -1,0 +1,141 @@
+"""Settling: a broker asks all its sides until its log lacks nothing that they know (rule 11).
+
+A broker must not take events from a publisher before it knows every subscription that was promised them. One
+that has started knows nothing. One to which a publisher has moved may lack a subscription too: the
+publisher's own broker was reached by it and this one was not, or what it was told is still under way. So it
+asks, and takes the events when all have answered.
+
+A question goes to all sides, and each side asks its own other sides before it answers, so an answer covers
+all that lies behind it. Knowledge of an earlier moment would not do: a session that looks alive may carry
+nothing any more, and what was learned behind it since is known elsewhere, and promised. Whatever was known
+anywhere when the question was asked is streamed ahead of the answer (rule 2).
+
+Questions are numbered in *rounds*. All that is asked for in one batch shares a round, and a peer is not asked
+again before it has answered: many publishers that move at once cost a few questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+from gapless.core.effects import Effect, Send
+from gapless.core.messages.publisher import Synced, SyncWanted
+from gapless.core.model import NodeId
+from gapless.core.orders.publisher.log import PeerLog
+from gapless.core.overlay.overlay import Overlay
+
+START = "start"
+"""The purpose of the first round: to know what this broker, which has just started, has forgotten."""
+
+
+@dataclass(slots=True)
+class Question:
+    """What a peer wants to know."""
+
+    number: int
+    """The round of the peer."""
+    round: int
+    """The round of this broker that answers it."""
+
+
+class Settling:
+    """The questions that one broker asks and answers."""
+
+    def __init__(self, overlay: Overlay, peers: Mapping[NodeId, PeerLog], out: list[Effect]) -> None:
+        self.has_settled = False
+        """Whether this broker was told, at some time since it started, all that its sides know."""
+        self._overlay = overlay
+        self._peers = peers
+        self._out = out
+        self._round = 0
+        """The last round that has begun."""
+        self._needs: dict[Hashable, int] = {START: 1}
+        """What this broker waits for itself, with the round that it needs."""
+        self._questions: dict[NodeId, Question] = {}
+
+    # -- what this broker needs --------------------------------------------------------------------------
+
+    def want(self, purpose: Hashable) -> None:
+        """The purpose needs everything that is known anywhere at this moment, or when it was first named."""
+        self._needs.setdefault(purpose, self._round + 1)
+
+    def forget(self, purpose: Hashable) -> None:
+        """The purpose needs nothing any more."""
+        self._needs.pop(purpose, None)
+
+    def is_settled(self, purpose: Hashable, *, beyond_barriers: bool = True) -> bool:
+        """Whether all sides have answered what the purpose wants; unless it does without what lies behind a
+        barrier, there must be none."""
+        needed = self._needs.get(purpose)
+        if needed is None or not self.has_settled or (beyond_barriers and self._overlay.frontier.barriers):
+            return False
+        return self._is_answered(needed, None)
+
+    def look(self) -> None:
+        """Note when this broker settles for the first time: with a neighbour at least, if it has some."""
+        if not self.has_settled and self._overlay.is_joined:
+            frontier = self._overlay.frontier
+            has_company = bool(frontier.active) or not self._overlay.topology.neighbours()
+            is_settled = not frontier.barriers and self._is_answered(self._needs[START], None)
+            self.has_settled = has_company and is_settled
+            if self.has_settled:
+                self.forget(START)
+
+    # -- what others need --------------------------------------------------------------------------------
+
+    def on_wanted(self, peer: NodeId, number: int) -> None:
+        """A peer asks: ask all others. Of several questions of a peer the last one stands for all."""
+        self._questions[peer] = Question(number, self._round + 1)
+
+    def on_synced(self, peer: NodeId, number: int) -> None:
+        """A peer has answered."""
+        peer_log = self._peers[peer]
+        peer_log.answered = max(peer_log.answered, min(number, peer_log.asked))
+
+    def session_down(self, peer: NodeId) -> None:
+        """Nobody waits for the answer any more."""
+        self._questions.pop(peer, None)
+
+    # -- the end of a batch --------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Ask whoever has to be asked, answer whoever can be answered; the log was streamed before."""
+        direction = self._overlay.direction
+        needs = [(each.round, direction(peer)) for peer, each in self._questions.items()]
+        needs += [(needed, None) for needed in self._needs.values()]
+        for peer in self._sides():
+            self._ask(
+                peer, max((needed for needed, besides in needs if besides != direction(peer)), default=0)
+            )
+        self._round = max((self._round, *(needed for needed, _ in needs)))
+        for peer, question in list(self._questions.items()):
+            if peer not in self._overlay.held and self._can_answer(question.round, direction(peer)):
+                del self._questions[peer]
+                self._out.append(Send(peer, Synced(question.number)))
+
+    def _ask(self, peer: NodeId, needed: int) -> None:
+        peer_log = self._peers[peer]
+        if peer_log.asked < needed and peer_log.answered == peer_log.asked:
+            peer_log.asked = max(needed, self._round)
+            self._out.append(Send(peer, SyncWanted(peer_log.asked)))
+
+    def _sides(self) -> list[NodeId]:
+        """Who has to answer: the active peers, and those that are held. These are there, only not ready; what
+        they know may be known nowhere else on this side."""
+        active = self._overlay.frontier.active
+        return [*active, *(peer for peer in self._overlay.held if peer not in active)]
+
+    def _can_answer(self, needed: int, besides: NodeId | None) -> bool:
+        """Who has settled once knows what was known behind a barrier before it came down."""
+        barriers = self._overlay.frontier.barriers
+        is_open = all(self._overlay.direction(node) == besides for node in barriers)
+        return (self.has_settled or is_open) and self._is_answered(needed, besides)
+
+    def _is_answered(self, needed: int, besides: NodeId | None) -> bool:
+        direction, peers = self._overlay.direction, self._peers
+        return (
+            self._overlay.has_place
+            and all(direction(node) == besides for node in self._overlay.frontier.untried)
+            and all(peers[peer].answered >= needed for peer in self._sides() if direction(peer) != besides)
+        )

@@ -1,0 +1,360 @@
+"""Stories of confirmed events that were once lost without a word, each by a rule that was missing.
+
+Names of brokers: b is the publisher's own, y1 and y2 are its neighbours; s subscribes, p publishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gapless.core.limits import Limits
+from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, OrderName, Topic
+from gapless.simulation import trace
+from gapless.simulation.world import World
+from simulation.scene import TOPIC, Constant, Scene
+from support import chain
+
+STAR = [("b", "y1"), ("b", "y2")]
+
+
+# -- what a stranger says ------------------------------------------------------------------------------------
+
+
+def a_stranger_is_heard() -> list[str]:
+    """x joins with two join points. What it tells j2 comes before the wave that makes it a neighbour there;
+    then j1 dies, and j2 must know that x knows s."""
+    scene = Scene(chain("j1", "j2"), s="j2")
+    scene.subscribe("s")
+    scene.run(1_000)
+    world = scene.world
+    world.add_broker("x", join=("j1", "j2"))
+    world.run_until(lambda: world.broker("x").overlay.is_joined, within=5 * SECOND)
+    scene.run(50)
+    world.crash("j1")
+    world.add_client("p", "x")
+    scene.run(2_000)
+    scene.publish("x")
+    scene.run(2_000)
+    scene.publish("x")
+    scene.run(2_000)
+    scene.end()
+    return scene.faults(s=[1, 2])
+
+
+# -- whom a broker takes events from -------------------------------------------------------------------------
+
+
+def a_first_event_elsewhere() -> list[str]:
+    """p publishes for the first time when its broker is dead, at y1, which s has not reached."""
+    return _moves_while_s_is_under_way(before=())
+
+
+def a_move_while_a_subscription_is_under_way() -> list[str]:
+    """y1 has settled long ago, but what b knew last has not come: s is live, and y1 was not reached."""
+    return _moves_while_s_is_under_way(before=("n",))
+
+
+def _moves_while_s_is_under_way(before: tuple[str, ...]) -> list[str]:
+    """δ = 1 and never two failures at a time: the link b–y1 is cut and healed, then b crashes."""
+    scene = Scene(STAR, p="b", s="y2")
+    scene.part(("b", "y1"))
+    scene.run(50)
+    assert "y2" in scene.world.hosts["y1"].sessions
+    scene.slow(("y1", "y2"), ("y2", "y1"), ("b", "y1"), milliseconds=700)
+    scene.subscribe("s", "kind = 'x'")
+    scene.run(20)
+    assert scene.unreachable("s") == ("y1",)
+    scene.publish(*before)
+    scene.run(20)
+    scene.heal(("b", "y1"))
+    scene.run(300)
+    scene.world.crash("b")
+    scene.world.run_until(lambda: "y1" in scene.world.hosts["p"].sessions, within=SECOND)
+    scene.publish("x")
+    scene.run(3_000)
+    scene.publish("x")
+    scene.end()
+    first = len(before) + 1
+    return scene.faults(s=[first, first + 1])
+
+
+def a_side_asks_its_own_sides() -> list[str]:
+    """z suspects y2 and goes round it, to b: s is live without y2, which has not noticed, and y1. When b
+    crashes, y1 asks y2, which must not answer from what z said long ago."""
+    scene = Scene(chain("y1", "b", "y2", "z"), delta=2, p="b", s="z")
+    scene.part(("b", "y1"))
+    scene.run(100)
+    scene.world.cut("y2", "z")
+    scene.suspect("z", "y2")
+    scene.run(50)
+    scene.slow(("b", "y1"), ("y2", "y1"), ("y1", "y2"), milliseconds=100)
+    scene.slow(("z", "y1"), ("y1", "z"), milliseconds=800)
+    scene.subscribe("s", "kind = 'x'")
+    scene.run(20)
+    assert "y2" in scene.unreachable("s")
+    assert "y1" in scene.unreachable("s")
+    scene.publish("n")
+    scene.run(10)
+    scene.heal(("b", "y1"))
+    scene.world.crash("b")
+    scene.run(150)
+    scene.publish("x")
+    scene.run(4_000)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[2, 3])
+
+
+def a_guest_of_an_unreached_broker() -> list[str]:
+    """p is at y1, since its link to b is cut; b cuts y1 off and y1 has not noticed, when s goes live. What p
+    publishes then is promised, because b was reached, and cannot come: s is told by a reset."""
+    scene = Scene(STAR, delta=2, p="b", s="y2")
+    scene.part(("p", "b"))
+    scene.run(100)
+    scene.publish("n")
+    scene.run(100)
+    scene.world.cut("b", "y1")
+    scene.suspect("b", "y1")
+    scene.run(10)
+    scene.subscribe("s", "kind = 'x'")
+    scene.run(20)
+    scene.publish("x")
+    scene.run(3_000)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[3], resets=1)
+
+
+def a_guest_that_has_gone_home() -> list[str]:
+    """As before, but p publishes nothing more until all is healed and s knows what y1 took."""
+    scene = Scene(STAR, delta=2, p="b", s="y2")
+    scene.part(("p", "b"))
+    scene.run(100)
+    scene.publish("n")
+    scene.run(100)
+    scene.world.cut("b", "y1")
+    scene.suspect("b", "y1")
+    scene.run(10)
+    scene.subscribe("s", "kind = 'x'")
+    scene.run(20)
+    scene.publish("x")
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[3], resets=1)
+
+
+def the_held_are_asked_too() -> list[str]:
+    """The log is longer than a piece: when the link b1–b2 is healed, each end holds the other until it has
+    the log. b0 restarts, and b1 must not say that it knows everything before it has heard from b2."""
+    scene = Scene(chain("b0", "b1", "b2"), p="b0", s="b2", many="b1", limits=Limits(piece=2))
+    world = scene.world
+    for k in range(5):
+        world.subscribe("many", f"m{k}", TOPIC, f"n = {k}")
+    scene.run(200)
+    scene.part(("b1", "b2"))
+    scene.run(300)
+    assert "b0" in world.hosts["b2"].sessions
+    lines = world.network.us_per_message
+    lines["b1", "b2"] = lines["b2", "b1"] = 150 * MILLISECOND
+    scene.heal(("b1", "b2"))
+    while not {"b1", "b2"} <= {*world.hosts["b1"].sessions, *world.hosts["b2"].sessions}:
+        world.run_for(MILLISECOND // 4)
+    scene.slow(("b0", "b1"), milliseconds=800)
+    scene.subscribe("s", "kind = 'x'")
+    scene.run(20)
+    scene.publish("n")
+    scene.run(5)
+    scene.slow(("p", "b1"), ("b1", "p"), milliseconds=900)
+    world.crash("b0")
+    del world.network.slowness["b0", "b1"]
+    scene.run(30)
+    world.restart("b0")
+    scene.publish("x")
+    scene.run(200)
+    lines.clear()
+    scene.run(3_000)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[2, 3])
+
+
+def too_much_waits() -> list[str]:
+    """More events wait for admission than the bound: p is asked to repeat them, and they are taken then."""
+    scene = Scene(STAR, p="b", s="y2", limits=Limits(waiting=1))
+    scene.subscribe("s")
+    scene.run(100)
+    scene.world.crash("b")
+    scene.publish("x", "x", "x")
+    scene.run(6_000)
+    scene.end()
+    return scene.faults(s=[1, 2, 3])
+
+
+# -- what nobody knows any more ------------------------------------------------------------------------------
+
+
+def a_subscription_that_only_its_client_knows() -> list[str]:
+    """s went live without y, which was cut off. b crashes, the only broker that knew s; y has taken what p
+    published meanwhile, and crashes before it can say so."""
+    scene = Scene(chain("b", "y"), p="b", s="b")
+    scene.part(("b", "y"), ("s", "y"))
+    scene.run(50)
+    scene.subscribe("s")
+    scene.run(20)
+    assert scene.unreachable("s") == ("y",)
+    scene.slow(("b", "y"), ("y", "b"), milliseconds=100)
+    scene.heal(("b", "y"))
+    scene.world.crash("b")
+    scene.run(300)
+    scene.publish("x")
+    scene.run(300)
+    confirmed = [each.sequence for each in scene.world.trace if isinstance(each, trace.Confirm)]
+    scene.world.restart("b")
+    scene.run(60)
+    scene.world.crash("y")
+    scene.run(2_000)
+    scene.publish("x")
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[3], resets=1) if confirmed == [1] else [f"{confirmed} are confirmed"]
+
+
+def a_stand_in_that_was_not_reached() -> list[str]:
+    """s went live without y1. When b crashes, s comes to y1, which does not know it; but y2 does, so nothing
+    is lost, and nothing begins anew."""
+    scene = Scene(STAR, p="y2", s="b")
+    scene.part(("b", "y1"))
+    scene.run(50)
+    scene.slow(("y2", "y1"), ("y1", "y2"), milliseconds=300)
+    scene.subscribe("s")
+    scene.run(20)
+    assert scene.unreachable("s") == ("y1",)
+    scene.publish("x")
+    scene.run(20)
+    scene.heal(("b", "y1"))
+    scene.world.crash("b")
+    scene.run(3_000)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 2])
+
+
+# -- old generations -----------------------------------------------------------------------------------------
+
+
+def a_generation_that_was_superseded() -> list[str]:
+    """b has dropped what it had of an old generation, because y2 knows a newer one; the rest of the old one
+    comes to b before the new one does."""
+    scene = Scene(STAR, delta=3, p="b", s="b", t="y2", limits=Limits(batch=4))
+    scene.subscribe("s", "kind = 'x'")
+    scene.subscribe("t", "kind = 'y'")
+    scene.run(100)
+    scene.publish("x")  # 1
+    scene.run(50)
+    scene.part(("p", "b"), ("s", "b"))  # p goes to y1; s is away from b for a while
+    scene.run(100)
+    assert "y1" in scene.world.hosts["p"].sessions
+    scene.slow(("y2", "t"), ("t", "y2"), milliseconds=600)
+    scene.publish("y", *"zzzzzz", *"xxxx")  # 2, 3 to 8, 9 to 12
+    scene.run(20)
+    scene.slow(("y1", "b"), milliseconds=880)
+    scene.publish("x")  # 13 is under way from y1 to b
+    scene.run(5)
+    scene.world.network.us_per_message["p", "y2"] = 600 * MILLISECOND
+    scene.part(("p", "y1"))  # p goes to y2
+    for _ in range(60):
+        scene.run(50)
+        stream = scene.world.broker("b").orders[OrderName.PUBLISHER].forwarding.custody.streams  # type: ignore[attr-defined]
+        if not stream.get((TOPIC, "p")) or 9 not in stream[TOPIC, "p"].held:
+            break
+    scene.heal(("s", "b"))
+    scene.run(3_000)
+    scene.world.network.us_per_message.clear()
+    scene.end()
+    return scene.faults(s=[1, 9, 10, 11, 12, 13], t=[2])
+
+
+# -- beyond δ ------------------------------------------------------------------------------------------------
+
+
+def the_pathless_comes_first() -> list[str]:
+    """b5 keeps 3 for s, and does not know the way; 4 for t may turn out to go the same way, and must not be
+    there first."""
+    scene = Scene(chain(*(f"b{k}" for k in range(8))), p="b0", s="b7", t="b7")
+    scene.subscribe("s", "kind = 'x'")
+    scene.subscribe("t", "kind = 'y'")
+    scene.run(100)
+    scene.publish("x", "y")
+    scene.run(100)
+    scene.part(("s", "b6"), ("s", "b7"), ("t", "b6"), ("t", "b7"))
+    for name in ("b2", "b3", "b4", "b5", "b6", "b7"):
+        scene.world.crash(name)
+    scene.run(500)
+    for name in ("b3", "b4", "b5", "b6"):
+        scene.world.restart(name)
+        scene.run(4_000)
+    scene.heal(("t", "b6"))
+    scene.run(4_000)
+    scene.publish("x")
+    scene.run(100)
+    scene.publish("y")
+    scene.run(1_000)
+    scene.heal(("s", "b6"), ("s", "b7"), ("t", "b7"))
+    scene.run(4_000)
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 3, 5], t=[2, 4])
+
+
+def other_streams_pass() -> list[str]:
+    """b2 must hold what p published on a topic that holds. What is published on one that marks goes on, and
+    what was held is no duplicate when it comes after it."""
+    topics = {"t": Topic("t"), "m": Topic("m", beyond_delta=BeyondDelta.MARK)}
+    world = World(delta=1, latency=Constant(MILLISECOND), topics=topics)
+    world.network.proxying = False
+    world.add_tree(chain(*(f"b{k}" for k in range(6))))
+    world.run_for(SECOND)
+    world.add_client("p", "b0")
+    world.add_client("s", "b5")
+    world.run_for(SECOND)
+    for topic in topics:
+        world.subscribe("s", f"s{topic}", topic)
+    world.run_for(SECOND)
+    for name in ("b1", "b3"):
+        world.crash(name)
+    world.run_for(4 * SECOND)
+    for topic in topics:
+        world.publish("p", "p", topic, {})
+        world.run_for(SECOND)
+    marked = _deliveries(world)
+    for name in ("b1", "b3"):
+        world.restart(name)
+    world.run_for(10 * SECOND)
+    expected = [("sm", True)], [("sm", True), ("st", False)]
+    found = marked, _deliveries(world)
+    return [f"{found} instead of {expected}"] if found != expected else []
+
+
+def _deliveries(world: World) -> list[tuple[str, bool]]:
+    return [(each.subscription, each.best_effort) for each in world.trace if isinstance(each, trace.Deliver)]
+
+
+STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
+    a_stranger_is_heard: ("strangers-are-not-heard",),
+    a_first_event_elsewhere: ("admit-who-publishes-for-the-first-time", "settled-once-is-settled"),
+    a_move_while_a_subscription_is_under_way: ("settled-once-is-settled", "admit-whoever-moved"),
+    a_side_asks_its_own_sides: (),
+    a_guest_of_an_unreached_broker: ("guests-begin-silently",),
+    a_guest_that_has_gone_home: ("guests-are-not-missed",),
+    the_held_are_asked_too: ("the-held-are-left-out",),
+    too_much_waits: ("wait-again-after-repeating",),
+    a_subscription_that_only_its_client_knows: ("claims-are-believed",),
+    a_stand_in_that_was_not_reached: (),
+    a_generation_that_was_superseded: ("superseded-and-forgotten",),
+    the_pathless_comes_first: ("the-pathless-is-overtaken",),
+    other_streams_pass: ("one-held-stream-holds-all", "numbers-alone-tell-duplicates"),
+}
+"""Each story, and the mutants that get it wrong."""
