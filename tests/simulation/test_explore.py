@@ -15,9 +15,10 @@ from typer.testing import CliRunner
 from gapless.cli import app
 from gapless.simulation import trace
 from gapless.simulation.explore import SCENARIOS, Deviation, Exploration, Scenario, explore, replay, story
+from gapless.simulation.explore.deviation import ALWAYS
 from gapless.simulation.explore.nodes import Nodes
 from gapless.simulation.explore.scenario import Cut, Heal, Publish, Subscribe
-from gapless.simulation.explore.schedule import ALWAYS, Scheduler
+from gapless.simulation.explore.schedule import Scheduler
 from gapless.simulation.explore.state import State
 from simulation.mutants import broken
 
@@ -128,7 +129,7 @@ def test_a_schedule_that_is_none_is_refused(words: str) -> None:
         replay(SMALL, (Deviation.parse(words),))
 
 
-# -- nodes as values -------------------------------------------------------------------------------------------
+# -- nodes as values -----------------------------------------------------------------------------------------
 
 
 def test_a_node_that_was_frozen_is_the_same() -> None:
@@ -186,7 +187,17 @@ def test_two_explorations_are_the_same() -> None:
 
 
 def test_no_order_of_a_set_has_any_influence() -> None:
-    command = [sys.executable, "-m", "gapless", "simulate", "--explore", "chain", "--deviations", "1", "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "gapless",
+        "simulate",
+        "--explore",
+        "chain",
+        "--deviations",
+        "1",
+        "--json",
+    ]
     outputs = []
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
@@ -218,11 +229,13 @@ def test_a_fault_is_found_and_its_schedule_finds_it_again(mutant: str) -> None:
         _, faults = replay(scenario, schedule)
         lines = story(scenario, schedule)
     assert faults == result.found.faults
-    assert [line for line in lines if line.startswith("In the end")] == [f"In the end: {each}" for each in faults]
+    assert [line for line in lines if line.startswith("In the end")] == [
+        f"In the end: {each}" for each in faults
+    ]
     assert sum("!!" in line for line in lines) == 1
 
 
-# -- the command -----------------------------------------------------------------------------------------------
+# -- the command ---------------------------------------------------------------------------------------------
 
 
 def test_the_command_tells_a_story_that_can_be_repeated() -> None:

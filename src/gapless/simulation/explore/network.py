@@ -1,8 +1,8 @@
 """How a small network goes from one state to the next: sessions, failures, and what clients see.
 
-The promises that :mod:`gapless.core.events` asks of a driver are kept: FIFO or never, one session a peer, down
-before up, and of two dials that cross the one of the smaller name. There is no failure detector: who notices a
-failure, and when, is a matter of the schedule, so suspicion may come at any time, or late.
+The promises that :mod:`gapless.core.events` asks of a driver are kept: FIFO or never, one session a peer,
+down before up, and of two dials that cross the one of the smaller name. There is no failure detector: who
+notices a failure, and when, is a matter of the schedule, so suspicion may come at any time, or late.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ class Network:
         self._configs[name] = NodeConfig(
             node=name, delta=scenario.delta, join_points=join, timing=TIMING, limits=scenario.limits
         )
-        records = [LinkAdded(each) for each in neighbourhood(name, list(tree), scenario.delta)] if tree else []
+        records = (
+            [LinkAdded(each) for each in neighbourhood(name, list(tree), scenario.delta)] if tree else []
+        )
         self._start(state, name, tuple(records))
 
     def add_client(self, state: State, name: NodeId, home: NodeId) -> None:
@@ -252,7 +254,8 @@ class Network:
                 known = f"confirmed to {publisher}"
                 for sequence in range(state.sequences.get(known, 0) + 1, last + 1):
                     state.record(
-                        client, trace.Confirm(t=state.now, publisher=publisher, sequence=sequence, topic=TOPIC)
+                        client,
+                        trace.Confirm(t=state.now, publisher=publisher, sequence=sequence, topic=TOPIC),
                     )
                 state.sequences[known] = max(last, state.sequences.get(known, 0))
             case Reset(subscription=subscription, publishers=publishers, start=start):
@@ -263,10 +266,14 @@ class Network:
                     ),
                 )
             case Live(subscription=subscription, start=start, unreachable=unreachable):
-                brokers = tuple(sorted({name for each in unreachable for name in self._brokers_in(state, each)}))
+                brokers = tuple(
+                    sorted({name for each in unreachable for name in self._brokers_in(state, each)})
+                )
                 state.record(
                     client,
-                    trace.Live(t=state.now, subscription=subscription, start=start.first, unreachable=brokers),
+                    trace.Live(
+                        t=state.now, subscription=subscription, start=start.first, unreachable=brokers
+                    ),
                 )
 
     def _brokers_in(self, state: State, partition: Partition) -> list[NodeId]:
@@ -274,7 +281,10 @@ class Network:
         number = state.nodes[partition.detector]
         known = self.nodes.noted(number, _known) if number is not None else frozenset()
         links = self._links(state)
-        found, behind = list(partition.nodes), [((partition.detector, *partition.nodes)[-2], partition.nodes[-1])]
+        found, behind = (
+            list(partition.nodes),
+            [((partition.detector, *partition.nodes)[-2], partition.nodes[-1])],
+        )
         while behind:
             came_from, node = behind.pop()
             beyond = [b if a == node else a for a, b in links if node in (a, b)]

@@ -2,7 +2,7 @@
 
 A node is a deterministic state machine, so what it does in a state need be worked out only once, however many
 schedules bring it there. States are kept frozen (pickled) and named by numbers; equal ones have the same
-number. A schedule that differs from one seen before in the order of two messages runs the two nodes concerned,
+number. A schedule that differs from one seen before in the order of two messages runs the nodes concerned,
 and looks up what all others do.
 """
 
@@ -30,8 +30,9 @@ from gapless.core.leaf import Leaf
 from gapless.core.limits import Limits
 from gapless.core.messages import Message
 from gapless.core.messages.overlay import NodeState
-from gapless.core.model import Micros, NodeId
+from gapless.core.model import Micros, NodeId, OrderName
 from gapless.core.node import NodeConfig
+from gapless.core.orders.publisher import PublisherBroker
 from gapless.core.overlay.sessions import Timing
 
 T = TypeVar("T")
@@ -192,7 +193,8 @@ class Nodes:
 
     def thawed(self, number: NodeNumber) -> Broker | Leaf:
         """A node in the state, of one's own."""
-        thaw = pickle.Unpickler(io.BytesIO(zlib.decompress(self._frozen.values[number])))
+        frozen = zlib.decompress(self._frozen.values[number])
+        thaw = pickle.Unpickler(io.BytesIO(frozen))  # noqa: S301 - written by this process
         thaw.persistent_load = self._load  # type: ignore[method-assign]
         node: Broker | Leaf = thaw.load()
         return node
@@ -206,20 +208,20 @@ class Nodes:
         digest = hashlib.blake2b(frozen, digest_size=16).digest()
         return self._frozen.number(digest, b"" if digest in self._frozen else zlib.compress(frozen, 1))
 
-    def _name(self, each: object) -> str | int | None:
+    def _name(self, each: Any) -> str | int | None:
         """What never changes is frozen by name, as one thing for all nodes: so it does not matter whether two
         equal ones that a node holds are the same, and functions, which selectors were compiled to, could not
         be written down."""
         kind = type(each)
         if kind is str:
-            return intern(each)  # type: ignore[arg-type]
+            return intern(each)
         if kind in PLAIN:
             return None
         if kind is tuple:
-            return self._shared.number(each, each) if _is_simple(each) else None  # type: ignore[arg-type]
+            return self._shared.number(each, each) if _is_simple(each) else None
         if kind is FunctionType:
-            bound = tuple(repr(cell.cell_contents) for cell in each.__closure__ or ())  # type: ignore[attr-defined]
-            return self._shared.number((each.__code__, bound), each) if bound else None  # type: ignore[attr-defined]
+            bound = tuple(repr(cell.cell_contents) for cell in each.__closure__ or ())
+            return self._shared.number((each.__code__, bound), each) if bound else None
         if kind in GIVEN or isinstance(each, msgspec.Struct):
             try:
                 return self._shared.number((kind, each), each)
@@ -232,10 +234,7 @@ class Nodes:
 
 
 def _is_simple(values: tuple[object, ...]) -> bool:
-    for each in values:
-        if type(each) is not str and type(each) is not int:
-            return False
-    return True
+    return all(type(each) is str or type(each) is int for each in values)
 
 
 def is_operational(node: Broker | Leaf) -> bool:
@@ -245,5 +244,5 @@ def is_operational(node: Broker | Leaf) -> bool:
 
 def in_custody(node: Broker | Leaf) -> int:
     """For how many events of publisher order a broker answers."""
-    order = node.orders["publisher"]
-    return len(order.forwarding.custody) if isinstance(node, Broker) else 0  # type: ignore[attr-defined]
+    order = node.orders[OrderName.PUBLISHER]
+    return len(order.forwarding.custody) if isinstance(order, PublisherBroker) else 0

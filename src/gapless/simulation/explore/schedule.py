@@ -1,29 +1,20 @@
-"""Schedules: the default one, and the ways to deviate from it.
+"""The default schedule, the script, and where deviations from them are possible.
 
-By default messages arrive in the order of their hops, a script's step is taken when nothing is under way, and
-time passes only then. A deviation is made right before a move, by the nodes which that move concerns:
-
-* **hold** a lane: what is on it waits until all else is quiet, and through some further steps of the script;
-* **slow** down a link between brokers: both directions wait, to the end of the script;
-* **crash** a broker, with what it had under way; it comes back when all is
-  quiet, or some steps later;
-* **cut** a link; both ends notice at once or only one does; it is healed when all is quiet, or later;
-* **suspect** a peer that is well;
-* **hurry**: the next step of the script comes now, while messages are under way.
-
+By default messages arrive in the order of their hops, a script's step is taken when nothing is under way,
+and time passes only then. A deviation is made right before a move, by the nodes which that move concerns.
 Failures stay within δ at a time, so whatever goes wrong is the protocol's fault.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from gapless.core.events import PublishRequested, SubscribeRequested
 from gapless.core.model import MILLISECOND, SECOND, Identity, Micros, NodeId
 from gapless.simulation import trace
 from gapless.simulation.explore import scenario as script
+from gapless.simulation.explore.deviation import ALWAYS, FAILURE_SPANS, SPANS, Deviation
 from gapless.simulation.explore.network import TOPIC, Network
 from gapless.simulation.explore.state import Lane, Repair, State
 
@@ -33,12 +24,6 @@ END: Micros = 6 * SECOND
 """Time for all to come to rest."""
 MOVES_MAX = 5_000
 """A network that is not at rest after so many moves never is."""
-ALWAYS = 99
-"""More steps than any script has."""
-SPANS = (0, ALWAYS, 1)
-"""How long a lane is held: until all else is quiet, through the next step, or to the end of the script."""
-FAILURE_SPANS = (0, 1)
-"""How long a failure lasts, likewise."""
 
 
 class Move(NamedTuple):
@@ -47,32 +32,6 @@ class Move(NamedTuple):
     stamp: int
     kind: str
     where: tuple[NodeId, ...] | Lane
-
-
-@dataclass(frozen=True, slots=True)
-class Deviation:
-    """What is done instead of the default, before the move of that number."""
-
-    at: int
-    kind: str
-    who: tuple[NodeId, ...] = ()
-    span: int = 0
-
-    def __str__(self) -> str:
-        """As one word, from which it can be read again."""
-        span = {0: "", ALWAYS: "*"}.get(self.span, f"*{self.span}")
-        return ":".join((str(self.at), self.kind, ">".join(self.who) + span))
-
-    @classmethod
-    def parse(cls, text: str) -> Deviation:
-        """A deviation from its word."""
-        try:
-            at, kind, rest = text.split(":", 2)
-            who, star, span = rest.partition("*")
-            names = tuple(who.split(">")) if who else ()
-            return cls(int(at), kind, names, (int(span) if span else ALWAYS) if star else 0)
-        except ValueError as error:
-            raise ValueError(f"{text!r} is no deviation, such as 17:crash:b1*1") from error
 
 
 class Scheduler:
@@ -146,7 +105,7 @@ class Scheduler:
         if move.kind == "lane":
             self.network.deliver(state, move.where)  # type: ignore[arg-type]
         elif move.kind == "dial":
-            self.network.dial(state, *move.where)  # type: ignore[arg-type]
+            self.network.dial(state, *move.where)
         else:
             self.network.step(state, move.where[0], None, 0)
 

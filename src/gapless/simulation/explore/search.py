@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gapless.core.model import OrderName
 from gapless.simulation import trace
 from gapless.simulation.checkers import check
+from gapless.simulation.explore.deviation import Deviation
 from gapless.simulation.explore.nodes import in_custody
 from gapless.simulation.explore.scenario import Scenario
-from gapless.simulation.explore.schedule import Deviation, Scheduler
+from gapless.simulation.explore.schedule import Scheduler
 from gapless.simulation.explore.state import State
 
 Schedule = tuple[Deviation, ...]
@@ -131,15 +132,20 @@ def judged(scheduler: Scheduler, state: State) -> list[str]:
     confirmed = {(each.publisher, each.sequence) for each in records if isinstance(each, trace.Confirm)}
     return [
         *(f"{each.kind}: {each.message}" for each in report),
-        *(f"{publisher}'s event {number} is never confirmed" for publisher, number in sorted(published - confirmed)),
+        *(
+            f"{publisher}'s event {number} is never confirmed"
+            for publisher, number in sorted(published - confirmed)
+        ),
         *(f"{name} answers for {count} events for ever" for name, count in custody.items()),
     ]
 
 
 def replay(
-    scenario: Scenario, schedule: Schedule, watch: Callable[[Scheduler, State, Deviation | None], None] | None = None
+    scenario: Scenario,
+    schedule: Schedule,
+    watch: Callable[[Scheduler, State, Deviation | None], None] | None = None,
 ) -> tuple[State, list[str]]:
-    """Run one schedule again; the watcher sees each state, with the deviation that is about to be made there."""
+    """Run one schedule again; a watcher sees each state, and the deviation that is about to be made there."""
     scheduler = Scheduler(scenario)
     state = scheduler.begin()
     waiting = list(schedule)

@@ -2,13 +2,12 @@
 
 A *lane* is one direction of a session: what was sent on it and has not arrived, in order; messages of low
 priority have a lane of their own beside it. Messages carry the number of hops that led to them (their
-*stamp*), and the default schedule takes the lowest first, as if each took the same time. So the order in which
-two nodes handled what does not concern each other leaves no mark on the state.
+*stamp*), and the default schedule takes the lowest first, as if each took the same time. So the order in
+which two nodes handled what does not concern each other leaves no mark on the state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import NamedTuple
 
 from gapless.core.model import Identity, Micros, NodeId
@@ -20,7 +19,7 @@ Lane = tuple[NodeId, NodeId, bool]
 Item = ItemNumber | Identity | None
 """What is on a lane: a message; who accepted one's dial; ``None``: the session's end."""
 Pair = tuple[NodeId, NodeId]
-History = tuple["History", trace.Record] | None  # type: ignore[misc]
+History = tuple["History", trace.Record] | None
 """A trace, the last record first: schedules share what they have in common."""
 
 
@@ -106,7 +105,7 @@ class State:
         other.error = self.error
         return other
 
-    def key(self) -> Hashable:
+    def key(self) -> int:
         """What distinguishes this state from others: not how it was come by."""
         return hash(
             (

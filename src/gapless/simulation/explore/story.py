@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gapless.core.messages import (
     Acknowledged,
-    Attached,
     Confirmed,
     Joined,
     JoinedConfirmed,
@@ -16,8 +15,9 @@ from gapless.core.messages import (
 from gapless.core.messages.publisher import Confirmation, LogEntry
 from gapless.core.model import SECOND, Identity
 from gapless.simulation import trace
+from gapless.simulation.explore.deviation import ALWAYS, Deviation
 from gapless.simulation.explore.scenario import Scenario
-from gapless.simulation.explore.schedule import ALWAYS, Deviation, Move, Scheduler
+from gapless.simulation.explore.schedule import Move, Scheduler
 from gapless.simulation.explore.search import Schedule, replay
 from gapless.simulation.explore.state import State
 
@@ -127,8 +127,6 @@ def words_of(message: Message) -> str:
                 for first, last in each.ranges
             ]
             return f"Acknowledged: {', '.join(done)}"
-        case Attached(moved=moved):
-            return "Attached" + (", moved" if moved else "")
         case Superseded(publisher=publisher, generation=generation):
             return f"Superseded: {publisher} is in generation {generation & 0xFFF}"
         case Joined(node=node, join_point=join_point):
