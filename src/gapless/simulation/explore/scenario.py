@@ -122,4 +122,6 @@ class Scenario:
     prologue: tuple[Action, ...] = ()
     """Steps that are taken before the exploration begins: how the network came to be as it is."""
     delta: int = 1
+    resets: bool = False
+    """Whether a promise may be taken back here, as long as that is said."""
     limits: Limits = field(default_factory=Limits)

@@ -27,7 +27,9 @@ MOVES_MAX = 5_000
 
 
 class Move(NamedTuple):
-    """What happens next: a message arrives, a dial, a deadline."""
+    """What happens next: a message arrives (``lane``), or a ``dial``; a deadline has come (``wake``); or, if
+    all is quiet, ``time`` passes, something is over (``end``), the next ``step`` is taken, or all is repaired
+    (``close``)."""
 
     stamp: int
     kind: str
@@ -59,21 +61,22 @@ class Scheduler:
         return state
 
     def _rest(self, state: State) -> None:
-        while self.next_move(state) is not None or state.now < state.until:
-            self.advance(state)
+        while (move := self.next_move(state)) is not None and move.kind in ("lane", "dial", "wake", "time"):
+            self.advance(state, move)
 
     # -- the default schedule ------------------------------------------------------------------------------
 
     def next_move(self, state: State) -> Move | None:
-        """What is next by default; nothing when all is quiet."""
+        """What is next by default; nothing when it is over."""
+        return self._next_event(state) or self._when_quiet(state)
+
+    def _next_event(self, state: State) -> Move | None:
         now, best = state.now, None
         for name, wake_at in state.wakes.items():
-            if wake_at <= now:
-                move = Move(0, "wake", (name,))
-                if best is None or move < best:
-                    best = move
+            if wake_at <= now and (best is None or (name,) < best.where):
+                best = Move(0, "wake", (name,))
         for pair, stamp in state.dials.items():
-            if (best is None or stamp <= best.stamp) and (best is None or (stamp, "dial", pair) < best):
+            if best is None or (stamp, "dial", pair) < best:
                 best = Move(stamp, "dial", pair)
         for lane, items in state.lanes.items():
             stamp = items[0][0]
@@ -85,17 +88,27 @@ class Scheduler:
                 best = Move(stamp, "lane", lane)
         return best
 
-    def advance(self, state: State, move: Move | None = None) -> bool:
-        """Go on by default: the next move, time, or the next step; False when all is over."""
-        move = move or self.next_move(state)
-        if move is not None:
-            self._take(state, move)
-        elif state.now < state.until:
-            state.now = min([*state.wakes.values(), state.until])
-        elif state.position == len(self.scenario.script):
-            return self._close(state)
-        elif not self._repair(state):
-            self.take_step(state)
+    def _when_quiet(self, state: State) -> Move | None:
+        if state.now < state.until:
+            return Move(0, "time", ())
+        if state.position == len(self.scenario.script):
+            return None if state.closing else Move(0, "close", ())
+        is_due = 0 in state.repairs.values() or 0 in state.holds.values()
+        return Move(0, "end" if is_due else "step", ())
+
+    def advance(self, state: State, move: Move) -> bool:
+        """Make the move; False when something has gone so wrong that there is no going on."""
+        match move:
+            case (_, "time", _):
+                state.now = min([*state.wakes.values(), state.until])
+            case (_, "end", _):
+                self._end(state)
+            case (_, "step", _):
+                self._take_step(state)
+            case (_, "close", _):
+                self._close(state)
+            case _:
+                self._take(state, move)
         return not state.error
 
     def _take(self, state: State, move: Move) -> None:
@@ -109,15 +122,13 @@ class Scheduler:
         else:
             self.network.step(state, move.where[0], None, 0)
 
-    def _repair(self, state: State) -> bool:
+    def _end(self, state: State) -> None:
         """All is quiet: end what is due, failures first, so that what was held comes after them."""
         due = [repair for repair, span in state.repairs.items() if span == 0]
         for repair in due:
             self._mend(state, repair)
-        released = [] if due else [lane for lane, span in state.holds.items() if span == 0]
-        for lane in released:
+        for lane in [] if due else [lane for lane, span in state.holds.items() if span == 0]:
             del state.holds[lane]
-        return bool(due or released)
 
     def _mend(self, state: State, repair: Repair) -> None:
         del state.repairs[repair]
@@ -127,10 +138,8 @@ class Scheduler:
             self.network.heal(state, *repair.of)
         state.until = state.now + RETURN
 
-    def _close(self, state: State) -> bool:
-        """The script is done: repair everything and let everything arrive; then it is over."""
-        if state.closing:
-            return False
+    def _close(self, state: State) -> None:
+        """The script is done: repair everything and let everything arrive."""
         state.closing = True
         state.holds.clear()
         for repair in list(state.repairs):
@@ -141,14 +150,13 @@ class Scheduler:
             if number is None:
                 self.network.restart(state, name)
         state.until = state.now + END
-        return True
 
     # -- the script ----------------------------------------------------------------------------------------
 
-    def take_step(self, state: State) -> None:
-        """The next step of the script."""
+    def _take_step(self, state: State) -> None:
         action = self.scenario.script[state.position]
         state.position += 1
+        state.moves += 1
         for spans in (state.holds, state.repairs):
             for key, span in spans.items():
                 spans[key] = span - 1 if 0 < span < ALWAYS else span  # type: ignore[index]
@@ -214,30 +222,43 @@ class Scheduler:
 
     def deviations(self, state: State, move: Move) -> Iterator[Deviation]:
         """What could be done instead of the move, or before it."""
-        at, left = state.moves, len(self.scenario.script) - state.position
-        if left and self._may_hurry(state):
-            yield Deviation(at, "hurry")
-        if move.kind == "wake":
+        if state.closing or move.kind not in ("lane", "dial", "wake", "step"):
             return
-        a, b = move.where[:2]
+        at, left = state.moves, len(self.scenario.script) - state.position
+        if left and move.kind != "step" and self._may_hurry(state):
+            yield Deviation(at, "hurry")
         if move.kind == "lane":
-            lane = (a, b) if not move.where[2] else (a, b, "low")
+            a, b, low = move.where
+            lane = (a, b, "low") if low else (a, b)
             yield from (Deviation(at, "hold", lane, span) for span in SPANS[: 1 + left])
-        for name in (a, b):
+            if left and self._is_link(state, a, b):
+                yield Deviation(at, "slow", (a, b), ALWAYS)
+            if self._is_up(state, a, b) and self.network.has_room(state):
+                yield Deviation(at, "suspect", (b, a))
+        yield from self._failures(state, move, at, left)
+
+    def _failures(self, state: State, move: Move, at: int, left: int) -> Iterator[Deviation]:
+        """Of the brokers and the link that the move concerns; before a step of the script, of all."""
+        if move.kind == "step":
+            names, pairs = list(state.nodes), [(a, b) for a, b in state.up if a < b]
+        else:
+            names = list(move.where[:2]) if move.kind != "wake" else []
+            pairs = [(names[0], names[1])] if names else []
+        for name in names:
             if self._may_crash(state, name):
                 yield from (Deviation(at, "crash", (name,), span) for span in FAILURE_SPANS[: 1 + left])
-        if left and self._is_link(state, a, b):
-            yield Deviation(at, "slow", (a, b), ALWAYS)
-        if (a, b) in state.up and (b, a) in state.up and self.network.has_room(state):
-            yield Deviation(at, "suspect", (b, a))
-            yield from (Deviation(at, "cut", (a, b, a, b), span) for span in FAILURE_SPANS[: 1 + left])
-            if left and self._is_link(state, a, b):
-                yield from (Deviation(at, "cut", (a, b, end), FAILURE_SPANS[1]) for end in (a, b))
+        for a, b in pairs:
+            if self._is_up(state, a, b) and self.network.has_room(state):
+                yield from (Deviation(at, "cut", (a, b, a, b), span) for span in FAILURE_SPANS[: 1 + left])
+                if left and self._is_link(state, a, b):
+                    yield from (Deviation(at, "cut", (a, b, end), FAILURE_SPANS[1]) for end in (a, b))
+
+    def _is_up(self, state: State, a: NodeId, b: NodeId) -> bool:
+        return (a, b) in state.up and (b, a) in state.up
 
     def _is_link(self, state: State, a: NodeId, b: NodeId) -> bool:
         """Whether two brokers have a session."""
-        up = (a, b) in state.up and (b, a) in state.up
-        return up and self.network.is_broker(a) and self.network.is_broker(b)
+        return self._is_up(state, a, b) and self.network.is_broker(a) and self.network.is_broker(b)
 
     def _may_crash(self, state: State, name: NodeId) -> bool:
         running = self.network.is_broker(name) and state.nodes.get(name) is not None
@@ -271,7 +292,7 @@ class Scheduler:
                 network.suspect(state, *who)
                 state.repairs[Repair(who, "forget")] = span
             case "hurry":
-                self.take_step(state)
+                self._take_step(state)
             case _:
                 raise ValueError(f"there is no deviation {deviation.kind!r}")
 

@@ -12,7 +12,7 @@ from gapless.simulation.checkers import check
 from gapless.simulation.explore.deviation import Deviation
 from gapless.simulation.explore.nodes import in_custody
 from gapless.simulation.explore.scenario import Scenario
-from gapless.simulation.explore.schedule import Scheduler
+from gapless.simulation.explore.schedule import Move, Scheduler
 from gapless.simulation.explore.state import State
 
 Schedule = tuple[Deviation, ...]
@@ -25,6 +25,11 @@ class Found:
     schedule: Schedule
     moves: int
     faults: list[str]
+
+    @property
+    def rank(self) -> tuple[int, int, list[str]]:
+        """Of two the lower one is the shorter story."""
+        return len(self.schedule), self.moves, list(map(str, self.schedule))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,23 +84,21 @@ class Explorer:
         """Go on by default to the end, or to what was seen; then from each new state deviate once more."""
         self.result.schedules += 1
         scheduler, seen = self._scheduler, self._seen
-        fresh: list[State] = []
-        moving = True
-        while moving:
+        fresh: list[tuple[State, Move]] = []
+        while (move := scheduler.next_move(state)) is not None:
             key = state.key()
             if seen.get(key, -1) >= left:
                 break
             seen[key] = left
-            move = scheduler.next_move(state)
-            if left and not state.closing and move is not None:
-                fresh.append(state.copy())
+            if left:
+                fresh.append((state.copy(), move))
             self.result.moves += 1
-            moving = scheduler.advance(state, move)
+            if not scheduler.advance(state, move):
+                self._judge(state, schedule)
+                break
         else:
             self._judge(state, schedule)
-        for each in fresh:
-            move = scheduler.next_move(each)
-            assert move is not None
+        for each, move in fresh:
             for number, deviation in enumerate(scheduler.deviations(each, move)):
                 if schedule or (each.moves + number) % self._share[1] == self._share[0]:
                     other = each.copy()
@@ -106,9 +109,9 @@ class Explorer:
         faults = judged(self._scheduler, state)
         if faults:
             self.result.violating += 1
-            found = self.result.found
-            if found is None or (len(schedule), state.moves) < (len(found.schedule), found.moves):
-                self.result.found = Found(schedule=schedule, moves=state.moves, faults=faults)
+            found = Found(schedule=schedule, moves=state.moves, faults=faults)
+            if self.result.found is None or found.rank < self.result.found.rank:
+                self.result.found = found
 
 
 def explore(scenario: Scenario, *, deviations: int = 2, share: tuple[int, int] = (0, 1)) -> Exploration:
@@ -130,8 +133,10 @@ def judged(scheduler: Scheduler, state: State) -> list[str]:
     }
     published = {(each.publisher, each.sequence) for each in records if isinstance(each, trace.Publish)}
     confirmed = {(each.publisher, each.sequence) for each in records if isinstance(each, trace.Confirm)}
+    taken_back = [each for each in records if isinstance(each, trace.Reset) and not scheduler.scenario.resets]
     return [
         *(f"{each.kind}: {each.message}" for each in report),
+        *(f"reset: the promise to {each.subscription} was taken back" for each in taken_back),
         *(
             f"{publisher}'s event {number} is never confirmed"
             for publisher, number in sorted(published - confirmed)
@@ -149,20 +154,17 @@ def replay(
     scheduler = Scheduler(scenario)
     state = scheduler.begin()
     waiting = list(schedule)
-    moving = True
-    while moving:
-        move = scheduler.next_move(state)
-        while waiting and move is not None and waiting[0].at == state.moves:
+    while (move := scheduler.next_move(state)) is not None:
+        if waiting and waiting[0].at == state.moves and waiting[0] in scheduler.deviations(state, move):
             deviation = waiting.pop(0)
-            if deviation not in scheduler.deviations(state, move):
-                raise ValueError(f"{deviation} is not possible there")
             if watch:
                 watch(scheduler, state, deviation)
             scheduler.deviate(state, deviation)
-            move = scheduler.next_move(state)
+            continue
         if watch:
             watch(scheduler, state, None)
-        moving = scheduler.advance(state, move)
+        if not scheduler.advance(state, move):
+            break
     if waiting:
-        raise ValueError(f"the schedule ended before {waiting[0]}")
+        raise ValueError(f"{waiting[0]} is not possible in this schedule")
     return state, judged(scheduler, state)

@@ -54,7 +54,7 @@ class Teller:
             self.lines.append(f"   !! {_deviation(deviation)}")
             return
         move = scheduler.next_move(state)
-        if move is not None and move.kind != "wake":
+        if move is not None and move.kind in ("lane", "dial"):
             self.lines.append(f"{state.moves:4d}. {_move(scheduler, state, move)}")
 
     def see(self, state: State) -> None:
