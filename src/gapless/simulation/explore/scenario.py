@@ -123,5 +123,5 @@ class Scenario:
     """Steps that are taken before the exploration begins: how the network came to be as it is."""
     delta: int = 1
     resets: bool = False
-    """Whether a promise may be taken back here, as long as that is said."""
+    """Whether events may be missed here, as long as a ``Reset`` tells of it."""
     limits: Limits = field(default_factory=Limits)

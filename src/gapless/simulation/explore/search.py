@@ -120,10 +120,15 @@ def explore(scenario: Scenario, *, deviations: int = 2, share: tuple[int, int] =
 
 
 def judged(scheduler: Scheduler, state: State) -> list[str]:
-    """What is wrong at the end of a schedule."""
+    """What is wrong at the end of a schedule.
+
+    Within δ nothing may be missed, not even if a ``Reset`` tells of it, unless the scenario allows that.
+    """
     if state.error:
         return [state.error]
-    records = state.trace()
+    records = list(state.trace())
+    if not scheduler.scenario.resets:
+        records = [each for each in records if not isinstance(each, trace.Reset)]
     report = check(records, promise=OrderName.PUBLISHER, healed=True)
     nodes = scheduler.network.nodes
     custody = {
@@ -133,10 +138,8 @@ def judged(scheduler: Scheduler, state: State) -> list[str]:
     }
     published = {(each.publisher, each.sequence) for each in records if isinstance(each, trace.Publish)}
     confirmed = {(each.publisher, each.sequence) for each in records if isinstance(each, trace.Confirm)}
-    taken_back = [each for each in records if isinstance(each, trace.Reset) and not scheduler.scenario.resets]
     return [
         *(f"{each.kind}: {each.message}" for each in report),
-        *(f"reset: the promise to {each.subscription} was taken back" for each in taken_back),
         *(
             f"{publisher}'s event {number} is never confirmed"
             for publisher, number in sorted(published - confirmed)
