@@ -221,6 +221,32 @@ def a_subscription_that_only_its_client_knows() -> list[str]:
     return scene.faults(s=[3], resets=1) if confirmed == [1] else [f"{confirmed} are confirmed"]
 
 
+def a_client_that_was_given_up_before_a_crash() -> list[str]:
+    """b1 gives s up, because too much waits for it behind the cut, and acknowledges that. Then the cut is
+    healed, and b1 crashes before b0 has heard of it."""
+    scene = Scene(chain("b0", "b1"), p="b1", s="b0", limits=Limits(custody=2))
+    scene.subscribe("s")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    scene.part(("b0", "b1"), ("s", "b1"), ("p", "b0"))
+    scene.publish("x", "x", "x", "x")
+    scene.run(3_000)
+    assert not scene.faults_of_custody()
+    scene.slow(("b1", "b0"), milliseconds=500)
+    scene.heal(("b0", "b1"))
+    scene.run(100)
+    scene.world.crash("b1")
+    scene.run(500)
+    scene.world.restart("b1")
+    scene.run(3_000)
+    scene.publish("x")
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 6, 7], resets=1)
+
+
 def a_stand_in_that_was_not_reached() -> list[str]:
     """s went live without y1. When b crashes, s comes to y1, which does not know it; but y2 does, so nothing
     is lost, and nothing begins anew."""
@@ -352,6 +378,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     the_held_are_asked_too: ("the-held-are-left-out",),
     too_much_waits: ("wait-again-after-repeating",),
     a_subscription_that_only_its_client_knows: ("claims-are-believed",),
+    a_client_that_was_given_up_before_a_crash: ("given-up-and-forgotten",),
     a_stand_in_that_was_not_reached: (),
     a_generation_that_was_superseded: ("superseded-and-forgotten",),
     the_pathless_comes_first: ("the-pathless-is-overtaken",),

@@ -8,7 +8,7 @@ the protocol shows nothing about the rule, so each is pinned to a run, or a scen
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 import pytest
 
+from gapless.core.effects import Record
 from gapless.core.messages.publisher import (
     Acknowledgement,
     Attached,
@@ -458,6 +459,11 @@ def guests_begin_silently(
     original: Original, self: Subscribing, own: Own, publisher: str, sequence: int
 ) -> None:
     """Rule 12: the flow of a publisher that was at an unreached broker begins as if nothing lay before."""
+
+
+@breaks(Subscriptions, "recover")
+def given_up_and_forgotten(original: Original, self: Subscriptions, records: Iterable[Record]) -> None:
+    """Rule 12: a broker that has given a client up, and acknowledged what waited for it, forgets that."""
 
 
 @breaks(Subscriptions, "on_log")

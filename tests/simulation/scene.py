@@ -123,6 +123,9 @@ class Scene:
         taken_back = [str(each) for each in self.world.trace if isinstance(each, trace.Reset)]
         if len(taken_back) != resets:
             wrong += [f"{len(taken_back)} resets", *taken_back]
+        return [*wrong, *map(str, report), *self.faults_of_custody()]
+
+    def faults_of_custody(self) -> list[str]:
+        """What brokers still answer for."""
         waiting = in_custody(self.world)
-        stuck = [f"waiting for ever: {waiting}"] if waiting else []
-        return [*wrong, *map(str, report), *stuck]
+        return [f"waiting for ever: {waiting}"] if waiting else []

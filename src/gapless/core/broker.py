@@ -29,7 +29,7 @@ class Broker(Node[BrokerOrder]):
         kept = list(records)
         orders: list[Callable[[Overlay, list[Effect]], BrokerOrder]] = [
             BestEffortBroker,
-            partial(PublisherBroker, limits=config.limits),
+            partial(PublisherBroker, limits=config.limits, records=kept),
         ]
         super().__init__(config, kept, orders=orders, rng=rng)
         names = frozenset(order.name for order in ORDERS)

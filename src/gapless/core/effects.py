@@ -87,6 +87,21 @@ class TopicDeclared(msgspec.Struct, frozen=True, tag=True):
     declaration: Declaration
 
 
+class SubscriptionGivenUp(msgspec.Struct, frozen=True, tag=True):
+    """Record of a broker: it has ended the subscription of a client that could not be reached, and answers no
+    longer for what waits for it. Others may still take the subscription to be there."""
+
+    subscription: SubscriptionId
+    client: NodeId
+    topic: str
+
+
+class SubscriptionPurged(msgspec.Struct, frozen=True, tag=True):
+    """Record of a broker: everybody knows that the subscription has ended."""
+
+    subscription: SubscriptionId
+
+
 Record: TypeAlias = (
     IncarnationStarted
     | LinkAdded
@@ -97,6 +112,8 @@ Record: TypeAlias = (
     | EventsConfirmed
     | PublisherTaken
     | TopicDeclared
+    | SubscriptionGivenUp
+    | SubscriptionPurged
 )
 """All that survives a crash of a node."""
 

@@ -23,6 +23,8 @@ from gapless.core.effects import (
     LinkRemoved,
     PublisherTaken,
     Record,
+    SubscriptionGivenUp,
+    SubscriptionPurged,
     TopicDeclared,
 )
 from gapless.core.model import Event
@@ -37,7 +39,7 @@ EVENTS_AT_A_TIME = 1000
 
 _encode = msgspec.msgpack.Encoder().encode
 _kept = msgspec.msgpack.Decoder(
-    IncarnationStarted | LinkAdded | LinkFate | Founded | PublisherTaken | TopicDeclared
+    IncarnationStarted | LinkAdded | LinkFate | Founded | PublisherTaken | TopicDeclared | SubscriptionGivenUp
 )
 _event = msgspec.msgpack.Decoder(Event)
 _source = msgspec.json.Decoder(tuple[str, str])
@@ -71,6 +73,10 @@ def _changes(record: Record) -> Iterator[Change]:
             yield Put(_key("publisher", publisher), _encode(record))
         case TopicDeclared(declaration=declaration):
             yield Put(_key("topic", declaration.topic.name), _encode(record))
+        case SubscriptionGivenUp(subscription=subscription):
+            yield Put(_key("given up", subscription), _encode(record))
+        case SubscriptionPurged(subscription=subscription):
+            yield Delete(_key("given up", subscription))
         case _:
             assert_never(record)
 

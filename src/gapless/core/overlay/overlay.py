@@ -17,18 +17,14 @@ from random import Random
 from gapless.core.effects import (
     Disconnect,
     Effect,
-    EventsConfirmed,
-    EventsRetained,
     Founded,
     IncarnationStarted,
     LinkAdded,
     LinkFate,
     LinkRemoved,
     Persist,
-    PublisherTaken,
     Record,
     Send,
-    TopicDeclared,
 )
 from gapless.core.messages import (
     Joined,
@@ -127,8 +123,8 @@ class Overlay:
                     is_alone = alone
                 case LinkFate(last=last):
                     fates[last.node, last.join_point] = last
-                case EventsRetained() | EventsConfirmed() | PublisherTaken() | TopicDeclared():
-                    pass  # of a client's orders, and of a broker's topics
+                case _:
+                    pass  # of orders and of topics
         self.topology.add(
             valid=[each for each, marked in links.items() if not marked],
             marked=[each for each, marked in links.items() if marked],
@@ -461,9 +457,10 @@ class Overlay:
         Away from the destination it is longer by this node and those that the session bypasses. Where the
         session leads towards the destination, the part that both ways share is left out.
         """
-        if not path:
-            return ()  # who does not know the way cannot tell it
-        way = self.topology.path(peer) if peer in self.topology else [self.me, peer]
+        is_leaf = self.sessions.up[peer].identity.is_leaf
+        if not path or not (is_leaf or peer in self.topology):
+            return ()  # who does not know the way, or where the peer is, cannot tell it
+        way = [self.me, peer] if is_leaf else self.topology.path(peer)
         shared = 0
         for ahead, step in zip(reversed(path), way[1:], strict=False):
             if ahead != step:

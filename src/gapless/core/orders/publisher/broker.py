@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from gapless.core.effects import Effect, Send
+from gapless.core.effects import Effect, Record, Send
 from gapless.core.limits import Limits
 from gapless.core.messages import PublisherMessage
 from gapless.core.messages.publisher import (
@@ -52,7 +52,9 @@ class PublisherBroker(BrokerOrder):
     name = OrderName.PUBLISHER
     messages = MESSAGES
 
-    def __init__(self, overlay: Overlay, out: list[Effect], limits: Limits) -> None:
+    def __init__(
+        self, overlay: Overlay, out: list[Effect], limits: Limits, records: Iterable[Record] = ()
+    ) -> None:
         super().__init__(overlay, out)
         self._limits = limits
         self.log = SubscriptionLog()
@@ -63,6 +65,7 @@ class PublisherBroker(BrokerOrder):
         self.subscriptions = Subscriptions(
             overlay, self.log, self.peers, self.forwarding, out, settling=self.settling, limits=limits
         )
+        self.subscriptions.recover(records)
         self._attached: dict[NodeId, Attached] = {}
         self._waiting: dict[NodeId, list[Run]] = {}
         """Events of clients that are not admitted yet."""

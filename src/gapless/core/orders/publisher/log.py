@@ -126,14 +126,14 @@ class SubscriptionLog:
         return entry
 
     def learn_path(self, subscription: SubscriptionId, body: Body) -> bool:
-        """Take a longer path; True when there was none before.
+        """Take a longer path to the same node; True when there was none before.
 
         A broker that restarted may hear of a subscription first from a broker that is farther from the
         client than itself, and knows little or nothing of the way ahead.
         """
-        entry = self._entries[subscription]
-        had_none = not entry.body.path
-        if len(body.path) > len(entry.body.path):
+        entry, known = self._entries[subscription], self._entries[subscription].body.path
+        had_none = not known
+        if len(body.path) > len(known) and body.path[len(body.path) - len(known) :] == known:
             entry.body = Body(entry.body.client, entry.body.topic, entry.body.selector, body.path)
         if body.path:
             self.pathless.pop(subscription, None)

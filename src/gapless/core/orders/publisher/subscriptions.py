@@ -8,10 +8,17 @@ is the recovery notifier of 000 (P0-86) and carries the start of the recovered p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gapless.core.effects import Effect, Send
+from gapless.core.effects import (
+    Effect,
+    Persist,
+    Record,
+    Send,
+    SubscriptionGivenUp,
+    SubscriptionPurged,
+)
 from gapless.core.limits import Limits
 from gapless.core.messages.publisher import (
     Body,
@@ -24,7 +31,7 @@ from gapless.core.messages.publisher import (
 from gapless.core.model import Micros, NodeId, Partition, SubscriptionId
 from gapless.core.orders.base import is_selector, pieces
 from gapless.core.orders.publisher.forwarding import Forwarding
-from gapless.core.orders.publisher.log import Entry, PeerLog, SubscriptionLog
+from gapless.core.orders.publisher.log import NOTHING_MISSED, Entry, PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.settling import Settling
 from gapless.core.overlay.overlay import Overlay
 
@@ -68,6 +75,9 @@ class Subscriptions:
         """By client its subscriptions that the network should know and this broker does not."""
         self._touched: dict[SubscriptionId, None] = {}
         self._ended: dict[SubscriptionId, None] = {}
+        self._given_up: dict[SubscriptionId, None] = {}
+        """Those of them that this broker has ended itself: a crash must not bring them back, for what waited
+        for them is acknowledged."""
         self._remembered: dict[NodeId, PeerLog] = {}
         self._forgotten: dict[SubscriptionId, None] = {}
         """The last subscriptions that everybody knew to have ended: whoever still speaks of one is told."""
@@ -77,6 +87,21 @@ class Subscriptions:
         """Whether a subscription came from a broker whose client may have to be looked after here."""
 
     # -- the log -----------------------------------------------------------------------------------------
+
+    def recover(self, records: Iterable[Record]) -> None:
+        """What an earlier life has given up stays so, until everybody knows."""
+        for record in records:
+            if isinstance(record, SubscriptionGivenUp):
+                self._given_up[record.subscription] = None
+                body = Body(record.client, record.topic, "", ())
+                self._log.append(record.subscription, body, NOTHING_MISSED)
+                self._log.end(record.subscription)
+                self._ended[record.subscription] = None
+            elif (
+                isinstance(record, SubscriptionPurged) and self._given_up.pop(record.subscription, 0) is None
+            ):
+                self._log.purge(record.subscription)
+                del self._ended[record.subscription]
 
     def session_up(self, peer: NodeId) -> None:
         """A new session carries the whole log, but no body that the peer is known to have."""
@@ -193,7 +218,10 @@ class Subscriptions:
         """End the subscriptions of a client, or of all that lie behind a node, that cannot be reached."""
         for entry in self._log.after(0):
             if entry.target == target and not entry.ended:
-                self._end(entry.subscription, now)
+                subscription, body = entry.subscription, entry.body
+                self._given_up[subscription] = None
+                self._out.append(Persist(SubscriptionGivenUp(subscription, body.client, body.topic)))
+                self._end(subscription, now)
 
     def own_clients(self) -> list[NodeId]:
         """This broker's own clients that have subscriptions."""
@@ -238,6 +266,8 @@ class Subscriptions:
         for subscription in list(self._ended):
             if all(subscription in peer_log.ended for peer_log in brokers):
                 del self._ended[subscription]
+                if self._given_up.pop(subscription, 0) is None:
+                    self._out.append(Persist(SubscriptionPurged(subscription)))
                 self._forgotten[subscription] = None
                 if len(self._forgotten) > self._limits.tombstones:
                     del self._forgotten[next(iter(self._forgotten))]
@@ -251,11 +281,14 @@ class Subscriptions:
             return
         self._has_news = False
         for peer, peer_log in self._peers.items():
-            entries = self._log.after(peer_log.streamed) if not peer_log.awaited else []
+            is_leaf = self._overlay.sessions.up[peer].identity.is_leaf
+            if peer_log.awaited or not (is_leaf or peer in self._overlay.topology):
+                continue  # who has left the network needs to know nothing
+            entries = self._log.after(peer_log.streamed)
             if not entries:
                 continue
             peer_log.streamed = self._log.length
-            if self._overlay.sessions.up[peer].identity.is_leaf:
+            if is_leaf:
                 entries = [entry for entry in entries if entry.body.client == peer]
             slowly = peer_log.awaited = peer in self._overlay.held
             lines = [self._line(entry, peer, peer_log) for entry in entries]
@@ -300,6 +333,7 @@ class Subscriptions:
         topology = self._overlay.topology
         self._remembered = {peer: each for peer, each in self._remembered.items() if peer in topology}
         self._touched = dict.fromkeys(self._log.subscriptions())
+        self._has_news = True
 
     def confirm(self) -> None:
         """Confirm what can be, of all that was touched during the batch."""
