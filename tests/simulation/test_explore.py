@@ -210,9 +210,9 @@ def test_no_order_of_a_set_has_any_influence() -> None:
 
 
 MUTANTS = {
+    "strangers-are-not-heard": "two-join-points",
     "publications-before-log": "chain",
     "confirm-without-the-others": "chain",
-    "deliver-before-live": "chain",
     "no-duplicate-check-at-the-client": "chain",
     "confirm-on-take-over": "chain",
 }

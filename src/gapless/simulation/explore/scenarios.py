@@ -82,7 +82,7 @@ ALL = (
     ),
     Scenario(
         name="first-publish",
-        about="a subscription goes live while a broker cannot be reached; then a client publishes, never before",
+        about="a subscription goes live with a broker unreached; then a client publishes for the first time",
         links=STAR,
         clients={"p": "b", "s": "y2"},
         prologue=(Cut("b", "y1"),),
@@ -90,7 +90,7 @@ ALL = (
     ),
     Scenario(
         name="unreached-entry",
-        about="a subscription goes live while a broker cannot be reached; then a client publishes again",
+        about="a subscription goes live with a broker unreached; then a client publishes again",
         links=STAR,
         clients={"p": "b", "s": "y2"},
         prologue=(Publish("p", ("n",)), Cut("b", "y1")),
