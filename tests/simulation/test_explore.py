@@ -90,6 +90,23 @@ def test_failures_stay_within_delta(name: str) -> None:
     assert worst == SCENARIOS[name].delta
 
 
+def test_failures_of_the_script_wait_until_others_are_over() -> None:
+    scenario = SCENARIOS["moves-twice"]
+    scheduler = Scheduler(scenario)
+    tried = 0
+    for state in states_of(scheduler, scheduler.begin()):
+        move = scheduler.next_move(state)
+        assert move is not None
+        for deviation in scheduler.deviations(state, move):
+            if deviation.kind == "cut" and deviation.span == 1 and state.position < 3:
+                other = state.copy()
+                scheduler.deviate(other, deviation)
+                counted = [failures(scheduler, each) for each in states_of(scheduler, other)]
+                assert max(counted) == scenario.delta
+                tried += 1
+    assert tried > 20
+
+
 def test_a_copy_is_independent_and_equal() -> None:
     scheduler = Scheduler(SMALL)
     state = scheduler.begin()

@@ -100,7 +100,9 @@ class Network:
     # -- failures ----------------------------------------------------------------------------------------
 
     def crash(self, state: State, name: NodeId) -> None:
-        """A broker is gone with what it had under way; its peers will hear that their sessions have ended."""
+        """A node is gone with what it had under way; its peers will hear that their sessions have ended."""
+        if state.nodes[name] is None:
+            return
         state.nodes[name] = None
         state.wakes.pop(name, None)
         self._record(state, name, trace.Crash(t=state.now, node=name))
@@ -117,7 +119,9 @@ class Network:
                 state.lanes[name, peer, False] = ((0, None),)
 
     def restart(self, state: State, name: NodeId) -> None:
-        """A crashed broker starts again from its store."""
+        """A crashed node starts again from its store."""
+        if state.nodes[name] is not None:
+            return
         self._record(state, name, trace.Restart(t=state.now, node=name))
         self._run(state, name)
 

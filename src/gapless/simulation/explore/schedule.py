@@ -93,7 +93,7 @@ class Scheduler:
             return Move(0, "time", ())
         if state.position == len(self.scenario.script):
             return None if state.closing else Move(0, "close", ())
-        is_due = 0 in state.repairs.values() or 0 in state.holds.values()
+        is_due = 0 in state.repairs.values() or 0 in state.holds.values() or self._lacks_room(state)
         return Move(0, "end" if is_due else "step", ())
 
     def advance(self, state: State, move: Move) -> bool:
@@ -124,11 +124,23 @@ class Scheduler:
 
     def _end(self, state: State) -> None:
         """All is quiet: end what is due, failures first, so that what was held comes after them."""
-        due = [repair for repair, span in state.repairs.items() if span == 0]
+        every = self._lacks_room(state)
+        due = [repair for repair, span in state.repairs.items() if span == 0 or every]
         for repair in due:
             self._mend(state, repair)
         for lane in [] if due else [lane for lane, span in state.holds.items() if span == 0]:
             del state.holds[lane]
+
+    def _lacks_room(self, state: State) -> bool:
+        """Whether the next step is a failure for which another one must end first."""
+        step = self.scenario.script[state.position]
+        fails = isinstance(step, script.Cut) or (
+            isinstance(step, script.Crash) and self._is_running(state, step)
+        )
+        return fails and bool(state.repairs) and not self.network.has_room(state)
+
+    def _is_running(self, state: State, step: script.Crash) -> bool:
+        return self.network.is_broker(step.broker) and state.nodes[step.broker] is not None
 
     def _mend(self, state: State, repair: Repair) -> None:
         del state.repairs[repair]
