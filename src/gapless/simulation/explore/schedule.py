@@ -22,7 +22,7 @@ RETURN: Micros = 2_500 * MILLISECOND
 """Longer than the longest pause between two dials: what was repaired is in use again."""
 END: Micros = 6 * SECOND
 """Time for all to come to rest."""
-MOVES_MAX = 5_000
+MOVES_MAX = 2_000
 """A network that is not at rest after so many moves never is."""
 
 

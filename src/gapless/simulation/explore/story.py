@@ -21,13 +21,19 @@ from gapless.simulation.explore.schedule import Move, Scheduler
 from gapless.simulation.explore.search import Schedule, replay
 from gapless.simulation.explore.state import State
 
+LINES_MAX = 250
+"""So many lines of a story are told; a longer one goes round in circles."""
+
 
 def story(scenario: Scenario, schedule: Schedule) -> list[str]:
     """The lines of the story, and what is wrong in the end."""
     teller = Teller(scenario)
     state, faults = replay(scenario, schedule, teller.watch)
     teller.see(state)
-    return [*teller.lines, *(f"In the end: {fault}" for fault in faults)]
+    lines, more = teller.lines[:LINES_MAX], len(teller.lines) - LINES_MAX
+    if more > 0:
+        lines.append(f"   … and so on, {more:,} lines more")
+    return [*lines, *(f"In the end: {fault}" for fault in faults)]
 
 
 def command(scenario: Scenario, schedule: Schedule) -> str:
