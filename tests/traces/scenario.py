@@ -48,6 +48,7 @@ from gapless.core.effects import (
     Live,
     Persist,
     Receipt,
+    RemovalAnswered,
     Reset,
     Send,
     Stopped,
@@ -230,6 +231,8 @@ class Scenario:
                     self.note(me, f"has the receipt of {publisher}#{sequence}")
                 case LeaveRefused(reason=reason):
                     self.note(me, f"cannot leave: {reason}")
+                case RemovalAnswered(node=node, error=error):
+                    self.note(me, f"was to remove {node}: {error or 'done'}")
                 case Stopped():
                     self.note(me, "has left for good")
                 case Answered(request=request, error=error):

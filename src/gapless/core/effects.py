@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from gapless.core.messages import Joined, Message
+from gapless.core.messages import Joined, Message, Removal
 from gapless.core.model import (
     Declaration,
     Event,
@@ -49,6 +49,12 @@ class LinkFate(msgspec.Struct, frozen=True, tag=True):
     """Record: the broker at the end of a link has left it, or has joined it again after that."""
 
     last: Joined
+
+
+class BrokerRemoved(msgspec.Struct, frozen=True, tag=True):
+    """Record: a broker was removed from the network; the last one of its name holds."""
+
+    removal: Removal
 
 
 class Founded(msgspec.Struct, frozen=True, tag=True):
@@ -92,6 +98,7 @@ Record: TypeAlias = (
     | LinkAdded
     | LinkRemoved
     | LinkFate
+    | BrokerRemoved
     | Founded
     | EventsRetained
     | EventsConfirmed
@@ -170,6 +177,16 @@ class LeaveRefused(msgspec.Struct, frozen=True):
 class Stopped(msgspec.Struct, frozen=True):
     """The broker has left the network for good: stop it. Its name may join again, in a later incarnation."""
 
+    removed: bool = False
+    """It did not leave by itself: it was removed while it was away."""
+
+
+class RemovalAnswered(msgspec.Struct, frozen=True):
+    """A broker was asked to remove another one: that is done, and durable; or ``error`` says why not."""
+
+    node: NodeId
+    error: str = ""
+
 
 class Receipt(msgspec.Struct, frozen=True):
     """The publisher's events of the topic up to this sequence are confirmed, as far as its order confirms:
@@ -213,5 +230,6 @@ Effect: TypeAlias = (
     | TopicsChanged
     | TopicDeleted
     | LeaveRefused
+    | RemovalAnswered
     | Stopped
 )

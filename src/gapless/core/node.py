@@ -174,6 +174,8 @@ class Node(Generic[OrderT]):
         else:
             assert isinstance(message, OverlayMessage), f"nobody handles {type(message).__name__}"
             self.overlay.message(peer, message, now)
+            if self.overlay.mended:
+                self._mend(now)
             if self._strangers:
                 self._introduce(now)
             self._refresh(now)
@@ -225,6 +227,24 @@ class Node(Generic[OrderT]):
                 for part in self._parts:
                     part.touched = True
                     part.session_up(peer, now)
+
+    def _mend(self, now: Micros) -> None:
+        """Others have taken the places of brokers that are gone: let the parts follow, before anything is
+        sent on the new tree; and whoever is no neighbour any more has no business with them."""
+        overlay = self.overlay
+        removals, overlay.mended = overlay.mended, []
+        for part in self._parts:
+            part.touched = True
+            for removal in removals:
+                part.broker_removed(removal)
+        for peer, session in list(overlay.sessions.up.items()):
+            known = peer in overlay.topology or peer in self._strangers
+            if not known and not session.identity.is_leaf:
+                overlay.part_with(peer, now)
+                self._session_gone(peer, now)
+        overlay.refresh(now)
+        for part in self._parts:
+            part.frontier_changed(now)
 
     def _session_gone(self, peer: NodeId, now: Micros) -> None:
         if peer in self._strangers:

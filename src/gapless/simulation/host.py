@@ -24,6 +24,7 @@ from gapless.core.effects import (
     Persist,
     Receipt,
     Record,
+    RemovalAnswered,
     Reset,
     Send,
     Stopped,
@@ -213,6 +214,8 @@ class SimulatedHost:
                 world.told(self.name, effect)
             case LeaveRefused(reason=reason):
                 world.refused.append((self.name, reason))
+            case RemovalAnswered():
+                world.removed(effect)
             case Stopped():
                 world.has_left(self.name)
             case Send() | Persist():

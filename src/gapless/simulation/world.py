@@ -18,9 +18,11 @@ from gapless.core.effects import (
     Answered,
     Deliver,
     LinkAdded,
+    LinkRemoved,
     Live,
     Receipt,
     Record,
+    RemovalAnswered,
     Reset,
     TopicDeleted,
 )
@@ -32,6 +34,7 @@ from gapless.core.events import (
     MessageReceived,
     PublisherAdopted,
     PublishRequested,
+    RemoveRequested,
     SubscribeRequested,
     UnsubscribeRequested,
 )
@@ -82,6 +85,8 @@ class World:
         """Brokers that have left the network for good."""
         self.refused: list[tuple[NodeId, str]] = []
         """Brokers that were asked to leave and could not, and why."""
+        self.removals: dict[NodeId, str] = {}
+        """Brokers that were to be removed, and what was answered last: why not, or nothing if they are."""
         self.trace = trace.Trace()
         self.network = Network(self, self.hosts, latency or Latency(), self.random("network"))  # type: ignore[arg-type]
         self._agenda: list[tuple[Micros, int, Callable[[Any], None], Any]] = []
@@ -166,6 +171,27 @@ class World:
         """The broker has left: its machine is switched off."""
         self.departed[name] = None
         self.hosts[name].crash()
+
+    def centre(self, name: NodeId) -> NodeId | None:
+        """Who is to have the place of a broker when it is removed: of its neighbours that with the smallest
+        name, as the neighbours themselves have it in their stores; nobody if it has none."""
+        return min(self._adjacent().get(name, ()), default=None)
+
+    def remove(self, name: NodeId) -> None:
+        """Ask for the removal of a broker that is gone for good; ``removals`` has the answer when it comes.
+
+        Like an operator, it asks the broker that is to have the place: if that does not run, nobody answers.
+        """
+        self.removals.pop(name, None)
+        centre = self.centre(name)
+        if centre is not None:
+            self.hosts[centre].receive(RemoveRequested(name))
+
+    def removed(self, answer: RemovalAnswered) -> None:
+        """A broker was removed, or a broker says why not."""
+        self.removals[answer.node] = answer.error
+        if not answer.error and not self.hosts[answer.node].is_up:
+            self.departed[answer.node] = None
 
     # -- time ------------------------------------------------------------------------------------------
 
@@ -273,12 +299,15 @@ class World:
 
     def _adjacent(self) -> dict[NodeId, list[NodeId]]:
         """The whole primary tree, as the stores of its brokers have it."""
-        links = {
-            record.link
-            for host in self.hosts.values()
-            for record in host.store
-            if isinstance(record, LinkAdded) and host.name in record.link
-        }
+        links: dict[Link, None] = {}
+        for host in self.hosts.values():
+            own: dict[Link, None] = {}
+            for record in host.store if host.name not in self.departed else ():
+                if isinstance(record, LinkAdded) and host.name in record.link:
+                    own[record.link] = None
+                elif isinstance(record, LinkRemoved):
+                    own.pop(record.link, None)
+            links |= own
         adjacent: dict[NodeId, list[NodeId]] = {}
         for a, b in sorted(links):
             adjacent.setdefault(a, []).append(b)

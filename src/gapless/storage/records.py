@@ -14,6 +14,7 @@ from typing import assert_never
 import msgspec
 
 from gapless.core.effects import (
+    BrokerRemoved,
     EventsConfirmed,
     EventsRetained,
     Founded,
@@ -37,7 +38,7 @@ EVENTS_AT_A_TIME = 1000
 
 _encode = msgspec.msgpack.Encoder().encode
 _kept = msgspec.msgpack.Decoder(
-    IncarnationStarted | LinkAdded | LinkFate | Founded | PublisherTaken | TopicDeclared
+    IncarnationStarted | LinkAdded | LinkFate | BrokerRemoved | Founded | PublisherTaken | TopicDeclared
 )
 _event = msgspec.msgpack.Decoder(Event)
 _source = msgspec.json.Decoder(tuple[str, str])
@@ -65,6 +66,8 @@ def _changes(record: Record) -> Iterator[Change]:
             yield Delete(_key("link", *link))
         case LinkFate(last=last):
             yield Put(_key("fate", last.node, last.join_point), _encode(record))
+        case BrokerRemoved(removal=removal):
+            yield Put(_key("removal", removal.node), _encode(record))
         case Founded():
             yield Put(_key("founded"), _encode(record))
         case PublisherTaken(publisher=publisher):

@@ -20,6 +20,9 @@ from gapless.core.messages.overlay import (
     PartialTopology,
     PartitionInfo,
     Ping,
+    Removal,
+    RemovalAsked,
+    RemovalVote,
     Status,
 )
 from gapless.core.messages.publisher import (
@@ -50,6 +53,8 @@ OverlayMessage: TypeAlias = (
     | Neighbourhood
     | Status
     | PartitionInfo
+    | RemovalAsked
+    | RemovalVote
     | Ping
 )
 BestEffortMessage: TypeAlias = (
@@ -87,6 +92,9 @@ __all__ = [
     "Ping",
     "Publications",
     "PublisherMessage",
+    "Removal",
+    "RemovalAsked",
+    "RemovalVote",
     "Status",
     "Superseded",
     "Synced",

@@ -18,22 +18,32 @@ announced to somebody who does not know it is told what it missed.
 *Leaving* for good is the same wave with another operation: a broker at the edge of the tree announces that it
 has left; everybody near takes its link out, from the outside in, and when its own wave is complete it stops.
 The wish is durable: a leaving broker that crashes goes on leaving. ``fates`` keeps latecomers from bringing
-the link back.
+the link back. ``removing`` takes out a broker that cannot leave by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gapless.core.effects import Effect, Founded, LinkAdded, LinkRemoved, Persist, Send, Stopped
+from gapless.core.effects import (
+    Effect,
+    Founded,
+    IncarnationStarted,
+    LinkAdded,
+    LinkRemoved,
+    Persist,
+    Send,
+    Stopped,
+)
 from gapless.core.messages.overlay import (
     Joined,
     JoinedConfirmed,
     JoinRefused,
     JoinRequest,
     PartialTopology,
+    Removal,
 )
 from gapless.core.model import Incarnation, Link, Micros, NodeId, link
 from gapless.core.overlay.fates import Fates
@@ -80,7 +90,7 @@ class Joining:
         out: list[Effect],
         *,
         founder: bool = False,
-        fates: Iterable[Joined] = (),
+        fates: Fates | None = None,
     ) -> None:
         self.state = JoinState.DETACHED
         self._is_founder = founder  # it may be a network by itself
@@ -95,8 +105,8 @@ class Joining:
         self.completed: list[Wave] = []
         """Waves that have completed here since somebody looked."""
         self._waves: dict[NodeId, Wave] = {}  # by joining node
-        self._completed: dict[NodeId, tuple[Incarnation, bool]] = {}  # the rank of its last announcement
-        self.fates = Fates(out, fates)
+        self._completed: dict[NodeId, Joined] = {}  # its last announcement
+        self.fates = fates if fates is not None else Fates(out)
         self._marked_at: dict[Link, Micros] = {}
 
     @property
@@ -184,7 +194,7 @@ class Joining:
     def on_partial(self, peer: NodeId, message: PartialTopology, now: Micros) -> None:
         """End of phase 1: TOP_N is what the join point told."""
         if self.state is JoinState.DETACHED and peer == self._asked:
-            self._comes_back(self._topology.me, peer, self._incarnation)
+            self.fates.note_own_join(Joined(self._topology.me, peer, self._incarnation))
             self.learn(message.valid, message.marked, now)
             self._attach(peer)
 
@@ -204,6 +214,9 @@ class Joining:
         if peer != request.node or (peer in topology and peer not in topology.neighbours()):
             self._out.append(Send(peer, JoinRefused(f"{request.node} is in the network already")))
             return
+        if self.fates.is_old(Joined(peer, topology.me, incarnation)):
+            self._out.append(Send(peer, JoinRefused(f"{peer} was removed in a later life than this one")))
+            return
         self._comes_back(peer, topology.me, incarnation)
         self.learn((), (own,), now)
         valid, marked = topology.links_within(topology.me, topology.delta)
@@ -213,7 +226,7 @@ class Joining:
 
     def on_joined(self, peer: NodeId, joined: Joined, now: Micros) -> None:
         """Phase 2 at a node within δ of the join point (003, algorithm 1)."""
-        done = self._completed.get(joined.node) == joined.rank or self.fates.is_old(joined)
+        done = self._completed.get(joined.node) == joined or self.fates.is_old(joined)
         if self.state is JoinState.DETACHED or done:
             self._out.append(Send(peer, JoinedConfirmed(joined.node, joined.incarnation, joined.left)))
             return
@@ -295,7 +308,7 @@ class Joining:
     def _complete(self, wave: Wave, now: Micros) -> None:
         joined = wave.joined
         del self._waves[joined.node]
-        self._completed[joined.node] = joined.rank
+        self._completed[joined.node] = joined
         self.completed.append(wave)
         if joined.left:
             self.fates.note(joined)
@@ -313,9 +326,10 @@ class Joining:
 
     def learn(self, valid: Iterable[Link], marked: Iterable[Link], now: Micros) -> list[Link]:
         """Take links into the topology and make the news durable; return the news that are valid."""
-        here = self.fates.has_left
+        current = self.fates.current
         news = self._topology.add(
-            [each for each in valid if not here(each)], [each for each in marked if not here(each)]
+            [now_there for each in valid if (now_there := current(each)) is not None],
+            [each for each in marked if current(each) == each],
         )
         self._marked_at |= dict.fromkeys(news.marked, now)
         for each in (*news.valid, *news.given_up):
@@ -337,6 +351,51 @@ class Joining:
                 self._out.append(Persist(LinkRemoved(each)))
         if before and not after:
             self._out.append(Persist(Founded(alone=not is_leaving)))
+
+    def mend(self, removal: Removal, now: Micros, *, announce: bool) -> bool:
+        """Let the centre take the place of a broker that was removed; True when the tree is another one here.
+
+        All its links change at once. A link to it that the removal does not name is nobody's business but
+        its owner's, which may have joined there without having been heard of: it goes to the centre too, and
+        announces that.
+        """
+        topology = self._topology
+        before = {each: topology.is_marked(each) for each in topology.links()}
+        own = link(topology.me, removal.node)
+        moves = own in before and self.fates.current(own) == own and self.fates.heir(removal.node) not in own
+        after = dict.fromkeys(filter(None, map(self.fates.current, removal.made)), False)
+        for each, marked in before.items():
+            current = self.fates.current(each)
+            if moves and each == own:
+                current = link(topology.me, self.fates.heir(removal.node))
+            if current is not None:
+                after[current] = marked and after.get(current, True)
+        topology.rebuild(after)
+        self._links_changed(before, now)
+        for node in [node for node, wave in self._waves.items() if removal.node in wave.joined.link]:
+            del self._waves[node]
+        if moves and announce:
+            joined = Joined(topology.me, self.fates.heir(removal.node), self._incarnation)
+            self._waves[topology.me] = Wave(joined)
+        return before != {each: topology.is_marked(each) for each in topology.links()}
+
+    def _links_changed(self, before: Mapping[Link, bool], now: Micros) -> None:
+        """Make durable what the tree is now; who is the last one is a network by itself."""
+        topology = self._topology
+        after = {each: topology.is_marked(each) for each in topology.links()}
+        self._out += [Persist(LinkRemoved(each)) for each in before if each not in after]
+        for each, marked in after.items():
+            if before.get(each) != marked:
+                self._out.append(Persist(LinkAdded(each, marked=marked)))
+        self._marked_at = {each: self._marked_at.get(each, now) for each, marked in after.items() if marked}
+        if before and not after:
+            self._out.append(Persist(Founded()))
+
+    def be_removed(self, removal: Removal) -> None:
+        """This node was removed: it has no place any more, and may join again in a later life only."""
+        self._out.append(Persist(IncarnationStarted(max(removal.incarnation, self._incarnation))))
+        self._out += [Persist(LinkRemoved(each)) for each in self._topology.links()]
+        self._out += [Persist(Founded(alone=False)), Stopped(removed=True)]
 
     def _drop_if_idle(self, marked: Link) -> None:
         """Forget a join that never completed, unless its wave is passing just now or it is my own."""

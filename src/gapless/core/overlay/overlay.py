@@ -14,7 +14,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from random import Random
 
+from msgspec.structs import replace
+
 from gapless.core.effects import (
+    BrokerRemoved,
     Disconnect,
     Effect,
     EventsConfirmed,
@@ -40,13 +43,18 @@ from gapless.core.messages import (
     PartialTopology,
     PartitionInfo,
     Ping,
+    Removal,
+    RemovalAsked,
+    RemovalVote,
     Status,
 )
 from gapless.core.messages.overlay import NodeState
 from gapless.core.model import Identity, Incarnation, Link, Micros, NodeId, Path, link
+from gapless.core.overlay.fates import Fates
 from gapless.core.overlay.frontier import Frontier, walk
 from gapless.core.overlay.joining import Joining, JoinState, Wave
 from gapless.core.overlay.partitions import Partitions
+from gapless.core.overlay.removing import Removing
 from gapless.core.overlay.sessions import Sessions, Timing
 from gapless.core.overlay.topology import Topology
 
@@ -86,9 +94,10 @@ class Overlay:
         """The earliest deadline."""
         self._out = out
         last_incarnation, is_alone, fates = self._recover(records)
-        self.identity = Identity(node, max(last_incarnation + 1, least_incarnation), home)
         if home is not None:
+            home = fates.heir(home)
             self.topology.add([link(node, home)])
+        self.identity = Identity(node, max(last_incarnation + 1, least_incarnation), home)
         self.sessions = Sessions(timing, rng, out)
         self.joining = Joining(
             self.topology,
@@ -100,6 +109,9 @@ class Overlay:
             fates=fates,
         )
         self.partitions = Partitions(self.topology, self.sessions, out)
+        self.removing = Removing(self, out)
+        self.mended: list[Removal] = []
+        """Brokers whose places others have taken since somebody looked."""
         self._synced: dict[NodeId, None] = {}  # peers whose links have arrived in this session
         self.held: dict[NodeId, bool] = {}
         """Peers with a session that must not be active yet, and whether they were down before it came."""
@@ -108,12 +120,13 @@ class Overlay:
         self._dismissed: dict[NodeId, str] = {}  # peers to be sent away, and why
         self._hops: dict[Path, NodeId | None] = {}  # next hops, as long as no session and no frontier changes
 
-    def _recover(self, records: Iterable[Record]) -> tuple[Incarnation, bool | None, list[Joined]]:
+    def _recover(self, records: Iterable[Record]) -> tuple[Incarnation, bool | None, Fates]:
         """The neighbourhood, the number of the last incarnation, whether this broker is a network by itself,
         if that is recorded, and the fates of links: from stable storage (P0-91)."""
         incarnation = 0
         is_alone: bool | None = None
         fates: dict[tuple[NodeId, NodeId], Joined] = {}
+        removals: dict[NodeId, Removal] = {}
         links: dict[Link, bool] = {}
         for record in records:
             match record:
@@ -127,13 +140,15 @@ class Overlay:
                     is_alone = alone
                 case LinkFate(last=last):
                     fates[last.node, last.join_point] = last
+                case BrokerRemoved(removal=removal):
+                    removals[removal.node] = removal
                 case EventsRetained() | EventsConfirmed() | PublisherTaken() | TopicDeclared():
                     pass  # of a client's orders, and of a broker's topics
         self.topology.add(
             valid=[each for each, marked in links.items() if not marked],
             marked=[each for each, marked in links.items() if marked],
         )
-        return incarnation, is_alone, list(fates.values())
+        return incarnation, is_alone, Fates(self._out, fates.values(), removals.values())
 
     def start(self, now: Micros) -> None:
         """Begin this incarnation: durable before the first message of it leaves."""
@@ -155,7 +170,7 @@ class Overlay:
         if peer == self.me or (identity.is_leaf and peer in self.topology):
             self._out.append(Disconnect(peer, f"there is another node of the name {peer}"))
             return False
-        if identity.is_leaf and (identity.home not in self.topology or self.is_leaf):
+        if identity.is_leaf and (self._home(identity) not in self.topology or self.is_leaf):
             self._out.append(Disconnect(peer, f"the client's home {identity.home} is not near this broker"))
             return False
         if identity.is_leaf and self.joining.is_leaving:
@@ -170,16 +185,28 @@ class Overlay:
     def _tell_links(self, identity: Identity) -> None:
         valid, marked = self._links_for(identity)
         fates = () if self.is_leaf else self.joining.fates.all()
-        self._out.append(Send(identity.node, Neighbourhood(tuple(valid), tuple(marked), self.state, fates)))
+        removals = () if self.is_leaf else self.joining.fates.removals()
+        told = Neighbourhood(tuple(valid), tuple(marked), self.state, fates, removals)
+        self._out.append(Send(identity.node, told))
 
     def _links_for(self, identity: Identity) -> tuple[list[Link], list[Link]]:
         if self.is_leaf:
             return [], []
-        if identity.home is not None:  # the client is one link farther out than its home
-            return self.topology.links_within(identity.home, self.topology.delta)
+        home = self._home(identity)
+        if home is not None:  # the client is one link farther out than its home
+            return self.topology.links_within(home, self.topology.delta)
         if identity.node not in self.topology:
             return [], []
         return self.topology.links_within(identity.node, self.topology.radius)
+
+    def _home(self, identity: Identity) -> NodeId | None:
+        """The home of a client, or who has its place: the client may not have heard that it is gone."""
+        home = identity.home
+        return home if home is None or home in self.topology else self.joining.fates.heir(home)
+
+    def home_of(self, leaf: NodeId) -> NodeId | None:
+        """The home of a client with a session; ``None`` for a broker."""
+        return self._home(self.sessions.up[leaf].identity)
 
     def session_down(self, peer: NodeId, now: Micros) -> None:
         """A session is gone, whoever ended it."""
@@ -192,6 +219,7 @@ class Overlay:
         self._hops.clear()
         self.partitions.session_down(peer)
         self.joining.session_down(peer)
+        self.removing.session_down(peer)
 
     def message(self, peer: NodeId, message: OverlayMessage, now: Micros) -> None:
         """Handle an overlay message."""
@@ -202,7 +230,8 @@ class Overlay:
             case Neighbourhood():
                 self._on_neighbourhood(peer, message, now)
             case PartitionInfo():
-                self.partitions.on_info(peer, message)
+                if self.joining.fates.removal(peer) is None:
+                    self.partitions.on_info(peer, message)
             case Status(state=state):
                 self.sessions.up[peer].state = state
             case JoinRequest():
@@ -217,6 +246,10 @@ class Overlay:
                 self.joining.on_joined(peer, message, now)
             case JoinedConfirmed():
                 self.joining.on_confirmed(peer, message)
+            case RemovalAsked(node=node):
+                self.removing.on_asked(peer, node)
+            case RemovalVote():
+                self.removing.on_vote(peer, message, now)
         if is_new and peer in self.topology and isinstance(message, Joined | Neighbourhood):
             self._tell_links(self.sessions.up[peer].identity)  # at the start of the session it got none
 
@@ -227,7 +260,10 @@ class Overlay:
         self._synced[peer] = None
         if session.identity.is_leaf:
             return
-        self._on_fates(peer, message.fates)
+        removals = self._on_removals(message.removals)
+        self._on_fates(peer, message.fates, now)
+        for removal in removals:
+            self.mend(removal, now)
         hearsay = [each for each in message.marked if self.me not in each]  # of my own joins I know more
         news = self.joining.learn(message.valid, hearsay, now)
         self.joining.was_told()
@@ -239,20 +275,61 @@ class Overlay:
                     if told:
                         self._out.append(Send(other, Neighbourhood(told, (), self.state)))
 
-    def _on_fates(self, peer: NodeId, told: Sequence[Joined]) -> None:
+    def _on_removals(self, told: Sequence[Removal]) -> list[Removal]:
+        """Note those that concern this node; what became of links is looked at before the tree is mended, for
+        a broker may have joined again since it was removed."""
+        near = self.topology
+        return [
+            each
+            for each in told
+            if (each.node in near or any(node in near for node, _ in each.neighbours))
+            and self.joining.fates.note_removal(each)
+        ]
+
+    def mend(self, removal: Removal, now: Micros) -> None:
+        """The centre has the place of a broker that was removed: live in the new tree, and pass it on.
+
+        Whoever is nearer to somebody than before is told the links that it lacks.
+        """
+        fates = self.joining.fates
+        if removal.node == self.me:
+            outlived = removal.incarnation >= self.identity.incarnation
+            if outlived or (self.has_place and fates.removal(self.me) is not None):
+                self.joining.be_removed(removal)
+            return
+        has_changed = self.joining.mend(removal, now, announce=not self.is_leaf)
+        if self.is_leaf:
+            self._follow_home()
+        self._hops.clear()
+        self.mended.append(removal)
+        for peer, session in self.sessions.up.items() if not self.is_leaf else ():
+            if has_changed:
+                self._tell_links(session.identity)
+            else:
+                self._out.append(Send(peer, Neighbourhood((), (), self.state, (), (removal,))))
+
+    def _follow_home(self) -> None:
+        """A client whose home is gone has that broker as its home which it has a link to now."""
+        (home,) = self.topology.neighbours()
+        self.identity = replace(self.identity, home=home)
+
+    def _on_fates(self, peer: NodeId, told: Sequence[Joined], now: Micros) -> None:
         """Follow what is later than what is known here, and pass it on; put right who knows less."""
         fates, topology = self.joining.fates, self.topology
         for each in told:
             mine = fates.of(each.node, each.join_point)
             if fates.is_old(each) and not self.is_leaf:
                 valid = (each.link,) if topology.is_valid(each.link) else ()
-                self._out.append(Send(peer, Neighbourhood(valid, (), self.state, (mine,) if mine else ())))
+                later = (mine,) if mine else ()
+                self._out.append(Send(peer, Neighbourhood(valid, (), self.state, later, fates.removals())))
             elif (
                 each.node != self.me
                 and (mine is not None or each.join_point in topology)
                 and fates.note(each)
             ):
-                if each.left:
+                if each.left and each.node == self.identity.home and topology.is_valid(each.link):
+                    self.mend(Removal(each.node, each.incarnation, each.join_point), now)
+                elif each.left:
                     self.joining.take_out(each.link)
                 self._tell_fate(each, besides=(peer,))
 
@@ -308,6 +385,11 @@ class Overlay:
     def suspect(self, peer: NodeId, now: Micros) -> None:
         """The failure detector's verdict: treat the peer as failed."""
         self.sessions.close(peer, "suspected: silent for too long", now)
+        self.session_down(peer, now)
+
+    def part_with(self, peer: NodeId, now: Micros) -> None:
+        """End the session with a broker that is no neighbour any more."""
+        self.sessions.close(peer, "no neighbour any more", now)
         self.session_down(peer, now)
 
     def refresh(self, now: Micros) -> bool:
@@ -448,11 +530,16 @@ class Overlay:
                 return None
         return None
 
+    def mended_path(self, path: Path) -> Path:
+        """The path on the tree of now: whoever tells it may not know that a broker on it was removed."""
+        fates = self.joining.fates
+        return fates.mended(path, self.me) if fates.has_removals else path
+
     def bypassed(self, peer: NodeId) -> list[NodeId]:
         """The brokers between this node and a peer with a session: those that the session goes round."""
         if peer in self.topology:
             return self.topology.path(peer)[1:-1]
-        home = self.sessions.up[peer].identity.home
+        home = self.home_of(peer)
         return self.topology.path(home)[1:] if home is not None else []
 
     def extended(self, path: Path, peer: NodeId) -> Path:

@@ -74,6 +74,8 @@ class Sessions:
     def __init__(self, timing: Timing, rng: Random, out: list[Effect]) -> None:
         self.up: dict[NodeId, Session] = {}
         self.failed: dict[NodeId, Redial] = {}
+        self.lives: dict[NodeId, Incarnation] = {}
+        """The last life of each broker that there was a session with."""
         self._dialing: dict[NodeId, None] = {}
         self._dialed: dict[NodeId, Micros | None] = {}  # my own sessions, and since when one is unneeded
         self._timing = timing
@@ -88,6 +90,8 @@ class Sessions:
         peer = identity.node
         assert peer not in self.up, "the driver reports the old session down first"
         self.up[peer] = Session(identity, heard_at=now, was_down=peer in self.failed)
+        if not identity.is_leaf:
+            self.lives[peer] = identity.incarnation
         self.failed.pop(peer, None)
         self._dialing.pop(peer, None)
         if dialed:

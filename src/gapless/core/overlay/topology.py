@@ -7,7 +7,7 @@ unique and any link that would close one is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -91,6 +91,16 @@ class Topology:
             for neighbour in self._adjacent.pop(node):
                 self._adjacent.get(neighbour, {}).pop(node, None)
             del self._depth[node], self._toward[node], self._direction[node]
+
+    def rebuild(self, links: Mapping[Link, bool]) -> None:
+        """Know these links instead, valid or marked, as far as they lie in the neighbourhood."""
+        self._adjacent = {self.me: {}}
+        self._depth = {self.me: 0}
+        self._toward, self._direction = {}, {}
+        self.add(
+            valid=[each for each, marked in links.items() if not marked],
+            marked=[each for each, marked in links.items() if marked],
+        )
 
     # -- asking it -----------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gapless.core.effects import Effect
 from gapless.core.limits import Limits
-from gapless.core.messages import PublisherMessage
+from gapless.core.messages import PublisherMessage, Removal
 from gapless.core.messages.publisher import (
     Acknowledged,
     Attached,
@@ -95,6 +95,11 @@ class PublisherBroker(BrokerOrder):
     def frontier_changed(self, now: Micros) -> None:
         """The sides of the subscriptions have changed, and with them whom to wait for."""
         self._sessions_changed()
+
+    def broker_removed(self, removal: Removal) -> None:
+        """No way leads through the broker any more; what was known of it says nothing of the new tree."""
+        self.subscriptions.mend(removal)
+        self.forwarding.mend(removal.node)
 
     def _sessions_changed(self) -> None:
         self.forwarding.resend()

@@ -14,7 +14,7 @@ tags) is decided once for all its events, and so is the way of those that match 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -119,7 +119,7 @@ class Forwarding:
         self.present[source] = (leaf, generation)
         if self._left:
             self._left.pop(source, None)
-        home = self._overlay.sessions.up[leaf].identity.home or ""
+        home = self._overlay.home_of(leaf) or ""
         header = Header(generation, self._overlay.me, home, relaxed=run.header.relaxed)
         arrival = self._arrival(leaf, source, stream, header)
         new: list[Event] = []
@@ -370,6 +370,19 @@ class Forwarding:
                 for held in group:
                     held.waiting = waiting
 
+    def mend(self, gone: NodeId) -> None:
+        """A broker was removed: what waits for targets goes to them on the new tree, on which nobody has gone
+        round that broker."""
+        for group in self.custody.by_route():
+            waiting = _mended(group[0].waiting, self._overlay.mended_path)
+            for held in group:
+                held.waiting = waiting
+                steps = zip(held.header.path, held.numbers, strict=False)
+                kept = [(step, number) for step, number in steps if step != (gone, 0)]
+                if len(kept) < len(held.header.path):
+                    held.header = replace(held.header, path=tuple(step for step, _ in kept))
+                    held.numbers = tuple(number for _, number in kept)
+
     def resend(self) -> None:
         """Send again, in order, whatever has another next hop now."""
         moved: dict[int, list[NodeId]] = {}
@@ -403,6 +416,14 @@ def _assigned(waiting: Waiting, to: Mapping[NodeId, NodeId | None]) -> Waiting:
         for target, path in targets.items():
             found.setdefault(to.get(target, hop), {})[target] = path
     return found
+
+
+def _mended(waiting: Waiting, mended: Callable[[Path], Path]) -> Waiting:
+    """The same targets on their ways of now; whoever was the last known one of a way may be another one."""
+    return {
+        hop: {(way[0] if (way := mended(path)) else target): way for target, path in targets.items()}
+        for hop, targets in waiting.items()
+    }
 
 
 def _without(waiting: Waiting, target: NodeId) -> Waiting:

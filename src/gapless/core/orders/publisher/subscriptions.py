@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from gapless.core.effects import Effect, Send
 from gapless.core.limits import Limits
+from gapless.core.messages import Removal
 from gapless.core.messages.publisher import (
     Body,
     Confirmation,
@@ -99,7 +102,8 @@ class Subscriptions:
         peer_log = self._peers[peer]
         if last:
             self._out.append(Send(peer, LogReceived()))
-        for each in entries:
+        for told in entries:
+            each = self._mended(told)
             mine = self._log.get(each.subscription)
             if not self._may_say(peer, each, mine):
                 continue
@@ -118,6 +122,24 @@ class Subscriptions:
                     self._end(each.subscription)
             peer_log.told(each.subscription, each.index)
             self._touched[each.subscription] = None
+
+    def _mended(self, entry: LogEntry) -> LogEntry:
+        """The entry as it is on the tree of now: who told it may not know yet that a broker was removed."""
+        if entry.body is None:
+            return entry
+        path = self._overlay.mended_path(entry.body.path)
+        return entry if path is entry.body.path else replace(entry, body=replace(entry.body, path=path))
+
+    def mend(self, removal: Removal) -> None:
+        """A broker was removed: no way leads through it. The centre answers for more sides than before, and
+        tells its new neighbours anew when its log has everything of them."""
+        for entry in self._log.after(0):
+            entry.body = replace(entry.body, path=self._overlay.mended_path(entry.body.path))
+        for neighbour, _ in removal.neighbours:
+            if self._overlay.me == removal.centre and neighbour in self._peers:
+                self._peers[neighbour].sync_sent = False
+            elif self._overlay.me == neighbour and removal.centre in self._peers:
+                self._peers[removal.centre].synced = False
 
     def _answer_forgotten(self, peer: NodeId, entry: LogEntry) -> None:
         """Who speaks of a subscription that has ended is told so: a broker, which waits until all know it,
