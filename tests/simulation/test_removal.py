@@ -6,6 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
+from gapless.core.effects import BrokerRemoved
+from gapless.core.events import RemoveRequested
+from gapless.core.messages import Removal
 from gapless.core.model import SECOND, Link, link
 from gapless.simulation import trace
 from gapless.simulation.world import World
@@ -20,6 +23,7 @@ from support import (
     chain,
     delivered,
     lives,
+    own_links,
     publish_all,
     publisher_order,
     start_network,
@@ -103,8 +107,9 @@ def test_clients_of_the_broker_get_another_home_and_lose_nothing(gone: str, delt
         assert world.leaf(client).identity.home == centre
         assert world.leaf(client).overlay.frontier.active == [centre]
     for name in world.brokers():
-        order = publisher_order(world, name)
-        assert all(gone not in order.log[each].body.path for each in order.log.subscriptions())
+        log = publisher_order(world, name).log
+        for entry in map(log.__getitem__, log.subscriptions()):
+            assert gone not in entry.body.path[-delta - 1 :], "farther away it is but a name"
     world.crash("p")
     world.restart("p")
     for client in "pq":
@@ -122,37 +127,248 @@ def test_clients_of_the_broker_get_another_home_and_lose_nothing(gone: str, delt
     assert_promises(world)
 
 
-def test_who_was_away_learns_it_on_its_return() -> None:
-    """b and e are neighbours of x, away when it is removed: e crashed just after, f knows e only."""
-    world = start_network(STAR, {"p": "a", "s": "f"}, delta=2)
+@pytest.mark.parametrize("away", ["c", "e", "d", "a"])
+def test_who_was_away_learns_it_on_its_return(away: str) -> None:
+    """It was cut off, or its machine was down, when the others changed: they have no reason to wait."""
+    world = start_network(STAR, {"p": "a", "s": "f", "q": away}, delta=2)
     subscribe_all(world, {"s": ""})
     crash_for_good(world, "x")
-    world.crash("f")
-    world.run_for(BYPASSED)
-    for name in "abcd":
-        world.cut(name, "e")  # it votes, but hears no more than that
-    world.run_for(SECOND // 2)
-    remove_at_once(world, "x")
-    world.crash("e")
+    commit(world, "x", crashing=away)
     publish_all(world, "p", 3)
     world.run_for(BYPASSED)
-    for name in "abcd":
-        world.heal(name, "e")
-    world.restart("f")
-    world.restart("e")
+    publish_all(world, "q", 3)
+    world.run_for(SECOND)
+    world.restart(away)
     world.run_for(2 * RECOVERED)
+    assert_equation_1(world, without(STAR, "x"))
+    assert delivered(world, "s", "p") == delivered(world, "s", "q") == [1, 2, 3]
+    assert_promises(world)
+
+
+def commit(world: World, name: str, *, crashing: str) -> None:
+    """A broker crashes at the very moment at which the centre has changed and nobody else."""
+    centre = world.centre(name)
+    assert centre is not None
+    host, done = world.hosts[centre], list[str]()
+
+    def crash(_: object) -> None:
+        if BrokerRemoved in map(type, host.store) and not done:
+            done.append(crashing)
+            world.at(world.now, lambda _: world.crash(crashing))
+
+    host.stepped = crash
+    remove(world, name)
+    world.run_for(0)
+    assert done == [crashing]
+
+
+@pytest.mark.parametrize("delta", [1, 2])
+def test_a_centre_that_crashes_goes_on_when_it_returns(delta: int) -> None:
+    """It has made the removal durable, and told nobody."""
+    world = start_network(STAR, {"p": "a", "s": "f"}, delta=delta)
+    subscribe_all(world, {"s": ""})
+    crash_for_good(world, "x")
+    host, overlay = world.hosts["b"], world.broker("b").overlay
+    mend = overlay.mend
+
+    def crash_after_it(removal: Removal, now: int) -> None:
+        mend(removal, now)
+        host.crash_next = True
+
+    overlay.mend = crash_after_it  # type: ignore[method-assign]
+    world.remove("x")
+    world.run_for(BYPASSED)
+    assert world.removals == {}
+    assert BrokerRemoved in map(type, world.hosts["b"].store)
+    publish_all(world, "p", 3)
+    world.run_for(SECOND)
+    world.restart("b")
+    world.run_for(RECOVERED)
+    remove(world, "x")
     assert_equation_1(world, without(STAR, "x"))
     assert delivered(world, "s") == [1, 2, 3]
     assert_promises(world)
 
 
-def remove_at_once(world: World, name: str) -> None:
-    """As an operator, but without any vote: what the centre does when all have agreed."""
-    centre = world.centre(name)
-    assert centre is not None
-    overlay = world.broker(centre).overlay
-    removing = overlay.removing
-    others = [each for each in overlay.topology.neighbours(name) if each != centre]
-    removing._poll = Poll(name, {each: RemovalVote(name) for each in others})
-    world.hosts[centre].receive(RemoveRequested(name))
-    world.run_until(lambda: name in world.removals)
+def test_a_centre_that_crashes_before_it_has_decided_has_done_nothing() -> None:
+    world = start_network(STAR, {})
+    crash_for_good(world, "x")
+    world.remove("x")
+    world.crash("b")
+    world.run_for(BYPASSED)
+    world.restart("b")
+    world.run_for(RECOVERED)
+    assert world.removals == {}
+    assert set(STAR) == own_links(world)
+    remove(world, "x")
+    world.run_for(RECOVERED)
+    assert_equation_1(world, without(STAR, "x"))
+
+
+def test_a_broker_that_lives_is_not_removed_even_if_one_neighbour_sees_it() -> None:
+    world = start_network(STAR, {})
+    world.remove("x")
+    world.run_for(SECOND)
+    assert world.removals["x"].startswith("x is alive: b has a session with it")
+    for name in "abcdf":
+        world.cut(name, "x")
+    world.network.proxying = False
+    world.run_for(BYPASSED)
+    world.remove("x")
+    world.run_for(SECOND)
+    assert world.removals["x"].startswith("x is alive: e has a session with it")
+    assert set(STAR) == own_links(world)
+
+
+def test_why_a_broker_cannot_be_removed_now() -> None:
+    world = start_network(STAR, {}, delta=2)
+    ask = RemoveRequested
+
+    def answer(broker: str, node: str) -> str:
+        world.removals.clear()
+        world.hosts[broker].receive(ask(node))
+        world.run_for(SECOND // 2)
+        return world.removals[node]
+
+    assert "this is it" in answer("b", "b")
+    assert answer("b", "nobody").startswith("b has no neighbour nobody")
+    crash_for_good(world, "x")
+    assert answer("c", "x") == "b is to have the place of x: ask that broker"
+    crash_for_good(world, "e")
+    assert answer("b", "x").startswith("e, a neighbour of x, cannot be reached")
+    assert "start e first" in answer("b", "x")
+    world.restart("e")
+    world.run_for(RECOVERED)
+    assert answer("b", "x") == ""
+    assert answer("b", "x") == "", "to ask again is no mistake"
+    small = start_network(chain("a", "b"), {}, delta=0)
+    small.crash("b")
+    small.run_for(BYPASSED)
+    small.remove("b")
+    small.run_for(SECOND)
+    assert small.removals["b"].startswith("with delta = 0 nobody knows the neighbours of b")
+
+
+@pytest.mark.parametrize("gone", ["x", "d"])
+def test_a_removed_broker_that_starts_again_stops_and_may_join_anew(gone: str) -> None:
+    world = start_network(STAR, {"p": gone, "s": "f"}, delta=1)
+    subscribe_all(world, {"s": ""})
+    crash_for_good(world, gone)
+    remove(world, gone)
+    world.run_for(SECOND)
+    world.restart(gone)
+    publish_all(world, "p", 3)
+    world.run_until(lambda: gone in world.departed)
+    world.run_for(RECOVERED)
+    left = without(STAR, gone)
+    assert_equation_1(world, left)
+    world.restart(gone)
+    world.run_for(SECOND)
+    assert not world.broker(gone).overlay.is_joined, "it has no place, and nobody to ask"
+    for place in ("c", "a"):
+        world.crash(gone)
+        world.hosts[gone].make = world._broker_maker(gone, (place,))
+        world.restart(gone)
+        world.run_until(lambda: world.broker(gone).overlay.is_joined)
+        world.run_for(RECOVERED)
+        assert_equation_1(world, [*left, link("c", gone)])
+    publish_all(world, "p", 3)
+    world.run_for(SECOND)
+    assert delivered(world, "s") == [1, 2, 3, 4, 5, 6]
+    crash_for_good(world, gone)
+    remove(world, gone)
+    world.run_for(RECOVERED)
+    assert_equation_1(world, left)
+    assert_promises(world)
+
+
+def test_a_broker_that_is_removed_while_it_is_cut_off_stops_when_it_hears_of_it() -> None:
+    """Nobody can see that it lives. To its clients and to the others it is a crash."""
+    world = start_network(STAR, {"p": "x", "s": "f", "q": "a"}, delta=1)
+    subscribe_all(world, {"s": ""})
+    others = [*world.brokers(), "q", "s"]
+    for name in others:
+        if name != "x":
+            world.cut("x", name)
+    world.run_for(BYPASSED)
+    remove(world, "x")
+    for client in "pq":
+        publish_all(world, client, 3)
+    world.run_for(BYPASSED)
+    for name in others:
+        if name != "x":
+            world.heal("x", name)
+    world.run_until(lambda: "x" in world.departed)
+    world.run_for(RECOVERED)
+    assert_equation_1(world, without(STAR, "x"))
+    assert world.leaf("p").identity.home == "b"
+    assert delivered(world, "s", "p") == delivered(world, "s", "q") == [1, 2, 3]
+    assert_promises(world)
+
+
+def test_ended_subscriptions_are_forgotten_once_the_broker_is_removed() -> None:
+    world = start_network(STAR, {"s": "b"}, delta=1)
+    crash_for_good(world, "x")
+    for k in range(5):
+        world.subscribe("s", f"s/{k}", TOPIC)
+    world.run_until(lambda: all(lives(world, f"s/{k}") for k in range(5)))
+    assert all(each.unreachable == ("x",) for k in range(5) for each in lives(world, f"s/{k}"))
+    for k in range(4):
+        world.unsubscribe("s", f"s/{k}")
+    world.run_for(SECOND)
+    assert len(publisher_order(world, "c").log.subscriptions()) == 5
+    remove(world, "x")
+    world.run_for(RECOVERED)
+    for name in world.brokers():
+        assert len(publisher_order(world, name).log.subscriptions()) == 1
+    assert lives(world, "s/4")[-1].unreachable == (), "there is nobody any more that was not reached"
+
+
+def test_a_publisher_whose_home_was_removed_is_promised_to_who_could_not_reach_that_home() -> None:
+    world = start_network(STAR, {"p": "x", "s": "f"}, delta=1)
+    crash_for_good(world, "x")
+    subscribe_all(world, {"s": ""})
+    publish_all(world, "p", 3)
+    world.run_for(SECOND)
+    assert delivered(world, "s") == []
+    remove(world, "x")
+    world.run_for(RECOVERED)
+    publish_all(world, "p", 3)
+    world.run_for(SECOND)
+    assert delivered(world, "s") == [4, 5, 6]
+    assert_promises(world)
+
+
+def test_one_removal_after_another() -> None:
+    """Also for those who were away all the time, and whatever they hear of first."""
+    world = start_network(STAR, {"p": "f", "s": "a"}, delta=2)
+    subscribe_all(world, {"s": ""})
+    crash_for_good(world, "x", "d")
+    remove(world, "x")
+    world.run_for(RECOVERED)
+    crash_for_good(world, "b")
+    remove(world, "b")
+    world.run_for(RECOVERED)
+    left = without(without(STAR, "x"), "b")
+    world.restart("d")
+    world.run_for(RECOVERED)
+    assert_equation_1(world, left)
+    publish_all(world, "p", 3)
+    world.run_for(SECOND)
+    assert delivered(world, "s") == [1, 2, 3]
+    assert_promises(world)
+
+
+def test_the_last_broker_is_a_network_by_itself() -> None:
+    world = start_network(chain("a", "b"), {"p": "b", "s": "b"})
+    subscribe_all(world, {"s": ""})
+    crash_for_good(world, "b")
+    publish_all(world, "p", 3)
+    remove(world, "b")
+    world.run_for(RECOVERED)
+    assert delivered(world, "s") == [1, 2, 3]
+    world.crash("a")
+    world.run_for(SECOND)
+    world.restart("a")
+    world.run_for(RECOVERED)
+    assert world.broker("a").overlay.is_joined

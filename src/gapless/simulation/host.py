@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from gapless.core.broker import Broker
 from gapless.core.effects import (
     Answered,
+    BrokerRemoved,
     Connect,
     Deliver,
     Disconnect,
@@ -184,6 +185,8 @@ class SimulatedHost:
         for effect in effects:
             if type(effect) is Persist:
                 self.store.append(effect.record)
+                if type(effect.record) is BrokerRemoved and effect.record.removal.centre == self.name:
+                    world.removal_decided(effect.record.removal)
         if self.crash_next:
             world.crash(self.name)
             return
@@ -215,7 +218,7 @@ class SimulatedHost:
             case LeaveRefused(reason=reason):
                 world.refused.append((self.name, reason))
             case RemovalAnswered():
-                world.removed(effect)
+                world.removal_answered(effect)
             case Stopped():
                 world.has_left(self.name)
             case Send() | Persist():

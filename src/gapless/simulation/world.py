@@ -40,7 +40,7 @@ from gapless.core.events import (
 )
 from gapless.core.leaf import Leaf
 from gapless.core.limits import Limits
-from gapless.core.messages.overlay import NodeState
+from gapless.core.messages.overlay import NodeState, Removal
 from gapless.core.model import (
     MILLISECOND,
     SECOND,
@@ -89,6 +89,7 @@ class World:
         """Brokers that were to be removed, and what was answered last: why not, or nothing if they are."""
         self.trace = trace.Trace()
         self.network = Network(self, self.hosts, latency or Latency(), self.random("network"))  # type: ignore[arg-type]
+        self._centres: dict[NodeId, NodeId] = {}
         self._agenda: list[tuple[Micros, int, Callable[[Any], None], Any]] = []
         self._count = 0
         self._sequences: dict[tuple[str, str], int] = {}
@@ -180,18 +181,23 @@ class World:
     def remove(self, name: NodeId) -> None:
         """Ask for the removal of a broker that is gone for good; ``removals`` has the answer when it comes.
 
-        Like an operator, it asks the broker that is to have the place: if that does not run, nobody answers.
+        Like an operator, it asks the broker that is to have the place, or that has it already: if that does
+        not run, nobody answers.
         """
         self.removals.pop(name, None)
-        centre = self.centre(name)
+        centre = self.centre(name) or self._centres.get(name)
         if centre is not None:
             self.hosts[centre].receive(RemoveRequested(name))
 
-    def removed(self, answer: RemovalAnswered) -> None:
-        """A broker was removed, or a broker says why not."""
+    def removal_decided(self, removal: Removal) -> None:
+        """The centre has made a removal durable: from now on the broker is no member of the network."""
+        self._centres[removal.node] = removal.centre
+        if not self.hosts[removal.node].is_up:
+            self.departed[removal.node] = None
+
+    def removal_answered(self, answer: RemovalAnswered) -> None:
+        """Whoever wanted a broker to be removed is told what became of it."""
         self.removals[answer.node] = answer.error
-        if not answer.error and not self.hosts[answer.node].is_up:
-            self.departed[answer.node] = None
 
     # -- time ------------------------------------------------------------------------------------------
 

@@ -34,6 +34,8 @@ class Fates:
         self._last: dict[tuple[NodeId, NodeId], Joined] = {_key(each): each for each in latest}
         self._removed = {each.node: each for each in list(removals)[-FATES_MAX:]}
         self._out = out
+        for removal in self._removed.values():
+            self._forget_joins(removal)
 
     def all(self) -> tuple[Joined, ...]:
         """All that is remembered of single links, to be told."""
@@ -118,7 +120,7 @@ class Fates:
         if fate is not None and fate.rank > announced.rank:
             return True
         removal = self._removed.get(announced.node)
-        return removal is not None and removal.incarnation >= announced.incarnation
+        return removal is not None and not announced.left and removal.incarnation >= announced.incarnation
 
     def note(self, announced: Joined) -> bool:
         """Remember the announcement, durably; False when it is no news."""
@@ -145,10 +147,17 @@ class Fates:
             return False
         self._removed.pop(removal.node, None)
         self._removed[removal.node] = removal
+        self._forget_joins(removal)
         self._out.append(Persist(BrokerRemoved(removal)))
         if len(self._removed) > FATES_MAX:
             del self._removed[next(iter(self._removed))]
         return True
+
+    def _forget_joins(self, removal: Removal) -> None:
+        """What the broker joined in the lives that are removed is no fate of a link any more."""
+        for key, fate in list(self._last.items()):
+            if fate.node == removal.node and not fate.left and fate.incarnation <= removal.incarnation:
+                del self._last[key]
 
     def _is_back(self, join_point: NodeId, neighbour: NodeId) -> None:
         """Who serves as a join point is in the network, in a later life than that in which it left."""

@@ -59,7 +59,7 @@ class Removing:
             return
         if self._poll is not None and self._poll.node == node:
             return  # the answer is for both who asked
-        problem = self._why_not_centre(node) or self._why_not(node)
+        problem = self._why_not_here(node) or self._why_not(node) or self._why_not_centre(node)
         if problem is not None:
             self._answer(node, problem)
             return
@@ -140,20 +140,24 @@ class Removing:
             return f"{overlay.me} does not know yet whether {node} is gone: ask again in some seconds"
         return None
 
-    def _why_not_centre(self, node: NodeId) -> str | None:
-        """Why this broker cannot have the place of the other one."""
-        overlay, topology = self._overlay, self._overlay.topology
-        if node == overlay.me:
+    def _why_not_here(self, node: NodeId) -> str | None:
+        """Why this broker cannot remove the other one, whatever became of that."""
+        if node == self._overlay.me:
             return f"{node} is alive: this is it. Let it leave by itself"
-        if topology.delta == 0:
+        if self._overlay.topology.delta == 0:
             return f"with delta = 0 nobody knows the neighbours of {node}: start it again"
         if self._poll is not None:
             return f"{self._poll.node} is being removed just now: ask again in some seconds"
-        neighbours = topology.neighbours(node)
-        if overlay.me in neighbours and overlay.me != neighbours[0]:
+        return None
+
+    def _why_not_centre(self, node: NodeId) -> str | None:
+        """Why this neighbour of the broker cannot have its place, or not now."""
+        me, up = self._overlay.me, self._overlay.sessions.up
+        neighbours = self._overlay.topology.neighbours(node)
+        if me != neighbours[0]:
             return f"{neighbours[0]} is to have the place of {node}: ask that broker"
-        missing = [each for each in neighbours if each != overlay.me and each not in overlay.sessions.up]
-        return _unreachable(missing[0], node) if missing and overlay.me in neighbours else None
+        missing = [each for each in neighbours if each != me and each not in up]
+        return _unreachable(missing[0], node) if missing else None
 
 
 def _unreachable(neighbour: NodeId, node: NodeId) -> str:
