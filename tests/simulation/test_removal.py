@@ -9,8 +9,12 @@ import pytest
 from gapless.core.effects import BrokerRemoved
 from gapless.core.events import RemoveRequested
 from gapless.core.messages import Removal
-from gapless.core.model import SECOND, Link, link
+from gapless.core.model import SECOND, Link, OrderName, link
 from gapless.simulation import trace
+from gapless.simulation.checkers import check
+from gapless.simulation.faults import Faults, Window
+from gapless.simulation.run import WARM_UP, Options, build
+from gapless.simulation.workload import Plan, Workload
 from gapless.simulation.world import World
 from support import (
     BYPASSED,
@@ -30,6 +34,7 @@ from support import (
     subscribe_all,
 )
 
+CLOSES = WARM_UP + 20 * SECOND
 STAR = [*chain("a", "b", "x", "c", "d"), *chain("x", "e", "f")]
 """x has three neighbours, and each of them another one."""
 
@@ -168,14 +173,14 @@ def test_a_centre_that_crashes_goes_on_when_it_returns(delta: int) -> None:
     world = start_network(STAR, {"p": "a", "s": "f"}, delta=delta)
     subscribe_all(world, {"s": ""})
     crash_for_good(world, "x")
-    host, overlay = world.hosts["b"], world.broker("b").overlay
-    mend = overlay.mend
+    host, removing = world.hosts["b"], world.broker("b").overlay.removing
+    mend = removing.mend
 
     def crash_after_it(removal: Removal, now: int) -> None:
         mend(removal, now)
         host.crash_next = True
 
-    overlay.mend = crash_after_it  # type: ignore[method-assign]
+    removing.mend = crash_after_it  # type: ignore[method-assign]
     world.remove("x")
     world.run_for(BYPASSED)
     assert world.removals == {}
@@ -372,3 +377,47 @@ def test_the_last_broker_is_a_network_by_itself() -> None:
     world.restart("a")
     world.run_for(RECOVERED)
     assert world.broker("a").overlay.is_joined
+
+
+class Farewells:
+    """Brokers die for good, again and again, with clients or without, and an operator has them removed."""
+
+    def __init__(self, world: World, faults: Faults, count: int) -> None:
+        self.world, self.faults, self.rng = world, faults, world.random("farewells")
+        for _ in range(count):
+            world.at(self.rng.randrange(WARM_UP, CLOSES), self.strike)
+
+    def strike(self, _: None) -> None:
+        running = [name for name in self.world.brokers() if self.world.hosts[name].is_up]
+        victim = self.rng.choice(running)
+        if len(running) > 3 and self.faults._has_room(victim):
+            self.world.crash(victim, silently=self.rng.random() < 0.3)
+            self.world.at(self.world.now + SECOND, self.ask, victim)
+
+    def ask(self, victim: str) -> None:
+        """As often as needed; whoever died before it could answer is asked again."""
+        if self.world.now < CLOSES and victim not in self.world.departed:
+            self.world.remove(victim)
+            self.world.at(self.world.now + self.rng.randrange(SECOND // 10, SECOND), self.ask, victim)
+
+
+def run_with_farewells(seed: int, *, brokers: int = 14) -> World:
+    options = Options(order=OrderName.PUBLISHER, brokers=brokers, fanout=3, delta=1 + seed % 2)
+    world = build(options, seed)
+    Workload(world, Plan(publishers=3, subscribers=4, events=60, opens=WARM_UP, closes=CLOSES))
+    faults = Faults(world, crashes=6, cuts=4, max_down=options.delta, window=Window(WARM_UP, CLOSES))
+    Farewells(world, faults, 12)
+    world.run(until=CLOSES)
+    faults.heal_all()
+    assert world.settle()
+    assert faults.injected > 0
+    return world
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_nothing_is_lost_while_brokers_are_removed(seed: int) -> None:
+    world = run_with_farewells(seed)
+    assert len(world.departed) > 0
+    assert check(world.trace, promise="publisher", healed=True) == []
+    assert_equation_1(world)

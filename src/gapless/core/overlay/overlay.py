@@ -14,24 +14,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from random import Random
 
-from msgspec.structs import replace
-
 from gapless.core.effects import (
-    BrokerRemoved,
     Disconnect,
     Effect,
-    EventsConfirmed,
-    EventsRetained,
-    Founded,
     IncarnationStarted,
-    LinkAdded,
-    LinkFate,
-    LinkRemoved,
     Persist,
-    PublisherTaken,
     Record,
     Send,
-    TopicDeclared,
 )
 from gapless.core.messages import (
     Joined,
@@ -49,11 +38,11 @@ from gapless.core.messages import (
     Status,
 )
 from gapless.core.messages.overlay import NodeState
-from gapless.core.model import Identity, Incarnation, Link, Micros, NodeId, Path, link
-from gapless.core.overlay.fates import Fates
+from gapless.core.model import Identity, Incarnation, Link, Micros, NodeId, Path
 from gapless.core.overlay.frontier import Frontier, walk
 from gapless.core.overlay.joining import Joining, JoinState, Wave
 from gapless.core.overlay.partitions import Partitions
+from gapless.core.overlay.recovered import Recovered
 from gapless.core.overlay.removing import Removing
 from gapless.core.overlay.sessions import Sessions, Timing
 from gapless.core.overlay.topology import Topology
@@ -93,11 +82,10 @@ class Overlay:
         self.wake_at: Micros | None = None
         """The earliest deadline."""
         self._out = out
-        last_incarnation, is_alone, fates = self._recover(records)
-        if home is not None:
-            home = fates.heir(home)
-            self.topology.add([link(node, home)])
-        self.identity = Identity(node, max(last_incarnation + 1, least_incarnation), home)
+        earlier = Recovered(records, out)
+        home = earlier.live_at(node, home) if home is not None else None
+        self.topology.rebuild(earlier.links)
+        self.identity = Identity(node, max(earlier.incarnation + 1, least_incarnation), home)
         self.sessions = Sessions(timing, rng, out)
         self.joining = Joining(
             self.topology,
@@ -105,8 +93,8 @@ class Overlay:
             join_points,
             timing,
             out,
-            founder=founder if is_alone is None else is_alone,
-            fates=fates,
+            founder=founder if earlier.is_alone is None else earlier.is_alone,
+            fates=earlier.fates,
         )
         self.partitions = Partitions(self.topology, self.sessions, out)
         self.removing = Removing(self, out)
@@ -119,36 +107,6 @@ class Overlay:
         """Whether the frontier may be another one since it was walked last."""
         self._dismissed: dict[NodeId, str] = {}  # peers to be sent away, and why
         self._hops: dict[Path, NodeId | None] = {}  # next hops, as long as no session and no frontier changes
-
-    def _recover(self, records: Iterable[Record]) -> tuple[Incarnation, bool | None, Fates]:
-        """The neighbourhood, the number of the last incarnation, whether this broker is a network by itself,
-        if that is recorded, and the fates of links: from stable storage (P0-91)."""
-        incarnation = 0
-        is_alone: bool | None = None
-        fates: dict[tuple[NodeId, NodeId], Joined] = {}
-        removals: dict[NodeId, Removal] = {}
-        links: dict[Link, bool] = {}
-        for record in records:
-            match record:
-                case IncarnationStarted(incarnation=incarnation):
-                    pass
-                case LinkAdded(link=added, marked=marked):
-                    links[added] = marked
-                case LinkRemoved(link=gone):
-                    links.pop(gone, None)
-                case Founded(alone=alone):
-                    is_alone = alone
-                case LinkFate(last=last):
-                    fates[last.node, last.join_point] = last
-                case BrokerRemoved(removal=removal):
-                    removals[removal.node] = removal
-                case EventsRetained() | EventsConfirmed() | PublisherTaken() | TopicDeclared():
-                    pass  # of a client's orders, and of a broker's topics
-        self.topology.add(
-            valid=[each for each, marked in links.items() if not marked],
-            marked=[each for each, marked in links.items() if marked],
-        )
-        return incarnation, is_alone, Fates(self._out, fates.values(), removals.values())
 
     def start(self, now: Micros) -> None:
         """Begin this incarnation: durable before the first message of it leaves."""
@@ -178,11 +136,12 @@ class Overlay:
             return False
         self.sessions.opened(identity, dialed, now)
         self._hops.clear()
-        self._tell_links(identity)
+        self.tell_links(identity)
         self.partitions.session_up(peer)
         return True
 
-    def _tell_links(self, identity: Identity) -> None:
+    def tell_links(self, identity: Identity) -> None:
+        """Tell a peer what it should know of the tree, and what became of links that it may have."""
         valid, marked = self._links_for(identity)
         fates = () if self.is_leaf else self.joining.fates.all()
         removals = () if self.is_leaf else self.joining.fates.removals()
@@ -251,7 +210,7 @@ class Overlay:
             case RemovalVote():
                 self.removing.on_vote(peer, message, now)
         if is_new and peer in self.topology and isinstance(message, Joined | Neighbourhood):
-            self._tell_links(self.sessions.up[peer].identity)  # at the start of the session it got none
+            self.tell_links(self.sessions.up[peer].identity)  # at the start of the session it got none
 
     def _on_neighbourhood(self, peer: NodeId, message: Neighbourhood, now: Micros) -> None:
         """Learn what was missed; pass news on, so that they reach those behind this node as well."""
@@ -260,10 +219,10 @@ class Overlay:
         self._synced[peer] = None
         if session.identity.is_leaf:
             return
-        removals = self._on_removals(message.removals)
+        removals = self.removing.heard(message.removals)
         self._on_fates(peer, message.fates, now)
         for removal in removals:
-            self.mend(removal, now)
+            self.removing.mend(removal, now)
         hearsay = [each for each in message.marked if self.me not in each]  # of my own joins I know more
         news = self.joining.learn(message.valid, hearsay, now)
         self.joining.was_told()
@@ -274,44 +233,6 @@ class Overlay:
                     told = tuple(each for each in news if each in valid)
                     if told:
                         self._out.append(Send(other, Neighbourhood(told, (), self.state)))
-
-    def _on_removals(self, told: Sequence[Removal]) -> list[Removal]:
-        """Note those that concern this node; what became of links is looked at before the tree is mended, for
-        a broker may have joined again since it was removed."""
-        near = self.topology
-        return [
-            each
-            for each in told
-            if (each.node in near or any(node in near for node, _ in each.neighbours))
-            and self.joining.fates.note_removal(each)
-        ]
-
-    def mend(self, removal: Removal, now: Micros) -> None:
-        """The centre has the place of a broker that was removed: live in the new tree, and pass it on.
-
-        Whoever is nearer to somebody than before is told the links that it lacks.
-        """
-        fates = self.joining.fates
-        if removal.node == self.me:
-            outlived = removal.incarnation >= self.identity.incarnation
-            if outlived or (self.has_place and fates.removal(self.me) is not None):
-                self.joining.be_removed(removal)
-            return
-        has_changed = self.joining.mend(removal, now, announce=not self.is_leaf)
-        if self.is_leaf:
-            self._follow_home()
-        self._hops.clear()
-        self.mended.append(removal)
-        for peer, session in self.sessions.up.items() if not self.is_leaf else ():
-            if has_changed:
-                self._tell_links(session.identity)
-            else:
-                self._out.append(Send(peer, Neighbourhood((), (), self.state, (), (removal,))))
-
-    def _follow_home(self) -> None:
-        """A client whose home is gone has that broker as its home which it has a link to now."""
-        (home,) = self.topology.neighbours()
-        self.identity = replace(self.identity, home=home)
 
     def _on_fates(self, peer: NodeId, told: Sequence[Joined], now: Micros) -> None:
         """Follow what is later than what is known here, and pass it on; put right who knows less."""
@@ -328,7 +249,7 @@ class Overlay:
                 and fates.note(each)
             ):
                 if each.left and each.node == self.identity.home and topology.is_valid(each.link):
-                    self.mend(Removal(each.node, each.incarnation, each.join_point), now)
+                    self.removing.mend(Removal(each.node, each.incarnation, each.join_point), now)
                 elif each.left:
                     self.joining.take_out(each.link)
                 self._tell_fate(each, besides=(peer,))
@@ -364,7 +285,7 @@ class Overlay:
         """The session is ready now. The peer may have missed what others were told meanwhile."""
         del self.held[peer]
         self.has_changed = True
-        self._tell_links(self.sessions.up[peer].identity)
+        self.tell_links(self.sessions.up[peer].identity)
 
     def dismiss(self, peer: NodeId, reason: str) -> None:
         """End the session with a peer as soon as the batch is over; it may come again."""
@@ -505,6 +426,10 @@ class Overlay:
     def direction(self, peer: NodeId) -> NodeId | None:
         """The neighbour in the tree behind which the peer lies; a client lies in no direction."""
         return self.topology.direction(peer) if peer in self.topology else None
+
+    def forget_hops(self) -> None:
+        """Paths lead through others than before."""
+        self._hops.clear()
 
     def next_hop(self, path: Path) -> NodeId | None:
         """Through whom a path leads to its destination now (nearest node last): the active session on it,

@@ -11,11 +11,11 @@ alive:
 3. It tells everybody, and everybody passes it on, at once and at the beginning of every later session.
 
 The centre changes first: all others hear of it from the centre. That is what makes the change safe however
-long they take. As long as a neighbour has not changed, it goes round the broker that is down, directly to each
-other neighbour, and gives the centre its copy too; once it has changed it leaves the others to the centre,
-which by then forwards to them. Copies that go both ways are told apart by their numbers, as with any switch of
-a session. Before step 2 nothing has happened, after it nothing can be undone: a centre that crashes is asked
-again, and says that it is done if it was.
+long they take. As long as a neighbour has not changed, it goes round the broker that is down, directly to
+each other neighbour, and gives the centre its copy too; once it has changed it leaves the others to the
+centre, which by then forwards to them. Copies that go both ways are told apart by their numbers, as with any
+switch of a session. Before step 2 nothing has happened, after it nothing can be undone: a centre that crashes
+is asked again, and says that it is done if it was.
 
 The broker that is removed may turn out to live, or be started again from its old store. To the others its
 life is over: they tell it so, it stops, and it may join again in a later life.
@@ -23,11 +23,14 @@ life is over: they tell it so, it stops, and it may join again in a later life.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from gapless.core.effects import Effect, RemovalAnswered, Send
-from gapless.core.messages.overlay import NodeState, Removal, RemovalAsked, RemovalVote
+from gapless.core.messages.overlay import Neighbourhood, NodeState, Removal, RemovalAsked, RemovalVote
 from gapless.core.model import Micros, NodeId
 
 if TYPE_CHECKING:
@@ -96,7 +99,7 @@ class Removing:
         self._poll = None
         removal = self._removal(poll)
         overlay.joining.fates.note_removal(removal)
-        overlay.mend(removal, now)
+        self.mend(removal, now)
         self._answer(poll.node)
 
     def _removal(self, poll: Poll) -> Removal:
@@ -117,6 +120,43 @@ class Removing:
 
     def _answer(self, node: NodeId, error: str = "") -> None:
         self._out.append(RemovalAnswered(node, error))
+
+    # -- everybody near -----------------------------------------------------------------------------------
+
+    def heard(self, told: Sequence[Removal]) -> list[Removal]:
+        """Note those that concern this node, and return what is news. What became of links is to be looked at
+        before the tree is mended, for a broker may have joined again since it was removed."""
+        near = self._overlay.topology
+        return [
+            each
+            for each in told
+            if (each.node in near or any(node in near for node, _ in each.neighbours))
+            and self._overlay.joining.fates.note_removal(each)
+        ]
+
+    def mend(self, removal: Removal, now: Micros) -> None:
+        """The centre has the place of a broker that was removed: live in the new tree, and pass it on.
+
+        Whoever is nearer to somebody than before is told the links that it lacks.
+        """
+        overlay = self._overlay
+        if removal.node == overlay.me:
+            outlived = removal.incarnation >= overlay.identity.incarnation
+            if outlived or (overlay.has_place and overlay.joining.fates.removal(overlay.me) is not None):
+                overlay.joining.be_removed(removal)
+            return
+        has_changed = overlay.joining.mend(removal, now, announce=not overlay.is_leaf)
+        overlay.forget_hops()
+        overlay.mended.append(removal)
+        if overlay.is_leaf:
+            (home,) = overlay.topology.neighbours()
+            overlay.identity = replace(overlay.identity, home=home)
+            return
+        for peer, session in overlay.sessions.up.items():
+            if has_changed:
+                overlay.tell_links(session.identity)
+            else:
+                self._out.append(Send(peer, Neighbourhood((), (), overlay.state, (), (removal,))))
 
     # -- every neighbour ---------------------------------------------------------------------------------
 
