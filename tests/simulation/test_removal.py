@@ -395,9 +395,13 @@ class Farewells:
             self.world.at(self.world.now + SECOND, self.ask, victim)
 
     def ask(self, victim: str) -> None:
-        """As often as needed; whoever died before it could answer is asked again."""
+        """As often as needed; whoever died before it could answer is asked again.
+
+        A client that is away must not lose one broker after the other that it knows: it has nobody to ask.
+        """
         if self.world.now < CLOSES and victim not in self.world.departed:
-            self.world.remove(victim)
+            if all(self.world.hosts[client].is_up for client in self.world.homes):
+                self.world.remove(victim)
             self.world.at(self.world.now + self.rng.randrange(SECOND // 10, SECOND), self.ask, victim)
 
 

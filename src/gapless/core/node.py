@@ -166,7 +166,7 @@ class Node(Generic[OrderT]):
             return
         part = self._part_of.get(type(message))
         if part is not None:
-            if peer not in self._strangers:
+            if peer not in self._strangers and peer not in self.overlay.outdated:
                 part.touched = True
                 part.message(peer, message, now)
                 if self.overlay.has_changed:
@@ -222,6 +222,8 @@ class Node(Generic[OrderT]):
         A broker that is joining has a session with its join point before it is a neighbour.
         """
         for peer in list(self._strangers):
+            if peer in self.overlay.outdated:
+                continue  # it says all again once it lives in the tree of now
             if peer in self.overlay.topology or self.overlay.sessions.up[peer].identity.is_leaf:
                 del self._strangers[peer]
                 for part in self._parts:
@@ -230,21 +232,32 @@ class Node(Generic[OrderT]):
 
     def _mend(self, now: Micros) -> None:
         """Others have taken the places of brokers that are gone: let the parts follow, before anything is
-        sent on the new tree; and whoever is no neighbour any more has no business with them."""
+        sent on the new tree. The centre begins anew with those on whose way the broker was, and they with it;
+        and whoever is no neighbour any more has no business with the parts."""
         overlay = self.overlay
         removals, overlay.mended = overlay.mended, []
-        for part in self._parts:
-            part.touched = True
-            for removal in removals:
+        for removal in removals:
+            for part in self._parts:
+                part.touched = True
                 part.broker_removed(removal)
+            if overlay.me != removal.centre and removal.is_between(overlay.topology.way(removal.centre)):
+                self._begin_anew(removal.centre, now)
         for peer, session in list(overlay.sessions.up.items()):
-            known = peer in overlay.topology or peer in self._strangers
-            if not known and not session.identity.is_leaf:
+            if session.identity.is_leaf or peer in self._strangers:
+                continue
+            if peer not in overlay.topology or overlay.removing.is_outdated(peer):
                 overlay.part_with(peer, now)
                 self._session_gone(peer, now)
         overlay.refresh(now)
         for part in self._parts:
             part.frontier_changed(now)
+
+    def _begin_anew(self, peer: NodeId, now: Micros) -> None:
+        """Let the parts say again all that they have said to the peer: it has not listened."""
+        if peer in self.overlay.sessions.up and peer not in self._strangers:
+            for part in self._parts:
+                part.session_down(peer, now)
+                part.session_up(peer, now)
 
     def _session_gone(self, peer: NodeId, now: Micros) -> None:
         if peer in self._strangers:

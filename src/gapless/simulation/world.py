@@ -148,6 +148,11 @@ class World:
         host.start()
         return host
 
+    def home(self, client: NodeId) -> NodeId:
+        """The home of a client: the one that it was given, or who has the place of that broker now."""
+        node = self.hosts[client].node
+        return (node.identity.home if node is not None else None) or self.homes[client]
+
     def leaf(self, name: NodeId) -> Leaf:
         """The running client of that name."""
         node = self.hosts[name].node
@@ -374,7 +379,7 @@ class World:
                             subscription=subscription,
                             topic=topic,
                             selector=selector,
-                            broker=self.homes[client],
+                            broker=self.home(client),
                         )
                     )
                 case UnsubscribeRequested(subscription=subscription):
@@ -394,7 +399,7 @@ class World:
                     sequence=sequence,
                     topic=request.topic,
                     attributes=attributes,
-                    broker=self.homes[client],
+                    broker=self.home(client),
                 )
             )
 

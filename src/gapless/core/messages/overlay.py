@@ -19,7 +19,9 @@ message               from → to               paper
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
+from itertools import pairwise
 
 import msgspec
 
@@ -101,6 +103,10 @@ class Removal(msgspec.Struct, frozen=True, array_like=True):
             for each in lives
             if each != self.centre
         }
+
+    def is_between(self, way: Sequence[NodeId]) -> bool:
+        """Whether the way leads to or from the centre over a link that this removal made."""
+        return any(link(*step) in self.made for step in pairwise(way) if self.centre in step)
 
     def removes(self, node: NodeId, neighbour: NodeId) -> bool:
         """Whether the node lost its link to the neighbour by this."""

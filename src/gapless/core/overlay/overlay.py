@@ -103,6 +103,8 @@ class Overlay:
         self._synced: dict[NodeId, None] = {}  # peers whose links have arrived in this session
         self.held: dict[NodeId, bool] = {}
         """Peers with a session that must not be active yet, and whether they were down before it came."""
+        self.outdated: dict[NodeId, None] = {}
+        """Peers with a session that live in the tree of before, as far as this node has heard."""
         self.has_changed = False
         """Whether the frontier may be another one since it was walked last."""
         self._dismissed: dict[NodeId, str] = {}  # peers to be sent away, and why
@@ -135,6 +137,8 @@ class Overlay:
             self._out.append(Disconnect(peer, f"{self.me} is leaving the network"))
             return False
         self.sessions.opened(identity, dialed, now)
+        if self.removing.is_outdated(peer):
+            self.outdated[peer] = None
         self._hops.clear()
         self.tell_links(identity)
         self.partitions.session_up(peer)
@@ -175,6 +179,7 @@ class Overlay:
     def _session_gone(self, peer: NodeId) -> None:
         self._synced.pop(peer, None)
         self.held.pop(peer, None)
+        self.outdated.pop(peer, None)
         self._hops.clear()
         self.partitions.session_down(peer)
         self.joining.session_down(peer)
@@ -219,6 +224,9 @@ class Overlay:
         self._synced[peer] = None
         if session.identity.is_leaf:
             return
+        session.removals |= {each.node: each.incarnation for each in message.removals}
+        if not self.removing.is_outdated(peer):
+            self.outdated.pop(peer, None)
         removals = self.removing.heard(message.removals)
         self._on_fates(peer, message.fates, now)
         for removal in removals:
@@ -322,7 +330,7 @@ class Overlay:
         joining = self.joining
         wanted = [*self.frontier.wanted, *joining.wanted]
         needed = [*self.frontier.active, *joining.wanted]
-        needed += [peer for peer in self.held if peer in wanted]
+        needed += [peer for peer in (*self.held, *self.outdated) if peer in wanted]
         self.sessions.want(wanted, needed, now, self._proxies())
         joining.advance(self.frontier, self.sessions.up, now)
         completed, joining.completed = joining.completed, []
@@ -337,10 +345,12 @@ class Overlay:
         return True
 
     def _walk(self) -> Frontier:
-        if not self.held:
+        if not self.held and not self.outdated:
             return walk(self.topology, self.sessions.up, self.sessions.failed)
-        ready = [peer for peer in self.sessions.up if peer not in self.held]
+        up = self.sessions.up
+        ready = [peer for peer in up if peer not in self.held and peer not in self.outdated]
         down = [peer for peer, was_down in self.held.items() if was_down]
+        down += [peer for peer in self.outdated if up[peer].was_down]
         return walk(self.topology, ready, [*self.sessions.failed, *down])
 
     def _proxies(self) -> dict[NodeId, tuple[NodeId, ...]]:

@@ -10,12 +10,16 @@ alive:
 2. When all agree, the centre makes the ``Removal`` durable and lives in the new tree at once.
 3. It tells everybody, and everybody passes it on, at once and at the beginning of every later session.
 
-The centre changes first: all others hear of it from the centre. That is what makes the change safe however
-long they take. As long as a neighbour has not changed, it goes round the broker that is down, directly to
-each other neighbour, and gives the centre its copy too; once it has changed it leaves the others to the
-centre, which by then forwards to them. Copies that go both ways are told apart by their numbers, as with any
-switch of a session. Before step 2 nothing has happened, after it nothing can be undone: a centre that crashes
-is asked again, and says that it is done if it was.
+The centre changes first: all others hear of it from the centre. As long as a neighbour has not changed it
+goes round the broker that is down, directly to each other neighbour, and leaves to the centre only what lies
+behind that; once it has changed, it leaves all the others to the centre too. So the centre must not mistake
+what was meant for itself for what is meant for all: with those on whose way the broker was it begins anew. It
+ends their sessions, forgets what it got from them and all numbers that it has seen, and does not listen to
+them until they have said that they have changed too; and they repeat to it, as to any new session, what is
+not confirmed. To them it looks as if the centre had crashed and were back at once.
+
+Before step 2 nothing has happened, after it nothing can be undone: a centre that crashes is asked again, and
+says that it is done if it was.
 
 The broker that is removed may turn out to live, or be started again from its old store. To the others its
 life is over: they tell it so, it stops, and it may join again in a later life.
@@ -133,6 +137,17 @@ class Removing:
             if (each.node in near or any(node in near for node, _ in each.neighbours))
             and self._overlay.joining.fates.note_removal(each)
         ]
+
+    def is_outdated(self, peer: NodeId) -> bool:
+        """Whether this node is the centre of a removal, and the peer lies where the broker was and has not
+        said that it knows."""
+        overlay = self._overlay
+        session = overlay.sessions.up[peer]
+        return not session.identity.is_leaf and any(
+            session.removals.get(each.node, -1) < each.incarnation
+            for each in overlay.joining.fates.removals()
+            if each.centre == overlay.me and each.is_between(overlay.topology.way(peer))
+        )
 
     def mend(self, removal: Removal, now: Micros) -> None:
         """The centre has the place of a broker that was removed: live in the new tree, and pass it on.

@@ -17,7 +17,7 @@ failed                dialed again after a pause that doubles; → up
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from types import MappingProxyType
 
@@ -53,6 +53,8 @@ class Session:
     state: NodeState = NodeState.OPERATIONAL
     was_down: bool = False
     """Whether the peer had been tried and not been reached when the session came."""
+    removals: dict[NodeId, Incarnation] = field(default_factory=dict)
+    """The removals that the peer has told of: which broker, and up to which of its lives."""
 
     @property
     def incarnation(self) -> Incarnation:

@@ -164,6 +164,10 @@ class Topology:
             steps.append(self._toward[steps[-1]])
         return steps[::-1]
 
+    def way(self, node: NodeId) -> list[NodeId]:
+        """The path to the node, or nothing if it is not known."""
+        return self.path(node) if node in self._depth else []
+
     def direction(self, node: NodeId) -> NodeId:
         """My neighbour on the way to the node."""
         return self._direction[node]

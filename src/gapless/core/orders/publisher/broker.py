@@ -97,8 +97,12 @@ class PublisherBroker(BrokerOrder):
         self._sessions_changed()
 
     def broker_removed(self, removal: Removal) -> None:
-        """No way leads through the broker any more; what was known of it says nothing of the new tree."""
-        self.subscriptions.mend(removal)
+        """No way leads through the broker any more; who has its place begins anew with those behind it."""
+        self.subscriptions.mend()
+        if self.overlay.me == removal.centre:
+            self.forwarding.begin_anew(
+                [each for each in self.peers if self.overlay.removing.is_outdated(each)]
+            )
         self.forwarding.mend(removal.node)
 
     def _sessions_changed(self) -> None:

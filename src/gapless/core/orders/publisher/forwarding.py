@@ -14,7 +14,7 @@ tags) is decided once for all its events, and so is the way of those that match 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -369,6 +369,22 @@ class Forwarding:
                 waiting = {**found, None: nobody}
                 for held in group:
                     held.waiting = waiting
+
+    def begin_anew(self, senders: Collection[NodeId]) -> None:
+        """Forget what came from these alone: they answer for it, and send it again, for others than before.
+
+        What was seen of it then says nothing of those others, so no number may say that it was handled.
+        """
+
+        def is_theirs(held: Held) -> bool:
+            return bool(held.senders) and all(each in senders for each in held.senders)
+
+        for source, stream in list(self.custody.streams.items()):
+            stream.held = {sequence: held for sequence, held in stream.held.items() if not is_theirs(held)}
+            self._forget_if_idle(source, stream)
+        for hop, waiting in self._blocked.items():
+            self._blocked[hop] = [held for held in waiting if not is_theirs(held)]
+        self.vectors.forget()
 
     def mend(self, gone: NodeId) -> None:
         """A broker was removed: what waits for targets goes to them on the new tree, on which nobody has gone

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from gapless.core.effects import Effect, Send
 from gapless.core.limits import Limits
-from gapless.core.messages import Removal
 from gapless.core.messages.publisher import (
     Body,
     Confirmation,
@@ -130,16 +129,10 @@ class Subscriptions:
         path = self._overlay.mended_path(entry.body.path)
         return entry if path is entry.body.path else replace(entry, body=replace(entry.body, path=path))
 
-    def mend(self, removal: Removal) -> None:
-        """A broker was removed: no way leads through it. The centre answers for more sides than before, and
-        tells its new neighbours anew when its log has everything of them."""
+    def mend(self) -> None:
+        """A broker was removed: no way leads through it."""
         for entry in self._log.after(0):
             entry.body = replace(entry.body, path=self._overlay.mended_path(entry.body.path))
-        for neighbour, _ in removal.neighbours:
-            if self._overlay.me == removal.centre and neighbour in self._peers:
-                self._peers[neighbour].sync_sent = False
-            elif self._overlay.me == neighbour and removal.centre in self._peers:
-                self._peers[removal.centre].synced = False
 
     def _answer_forgotten(self, peer: NodeId, entry: LogEntry) -> None:
         """Who speaks of a subscription that has ended is told so: a broker, which waits until all know it,
