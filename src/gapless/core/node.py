@@ -240,8 +240,13 @@ class Node(Generic[OrderT]):
             for part in self._parts:
                 part.touched = True
                 part.broker_removed(removal)
-            if overlay.me != removal.centre and removal.is_between(overlay.topology.way(removal.centre)):
-                self._begin_anew(removal.centre, now)
+            centre = removal.centre
+            if (
+                centre != overlay.me
+                and not overlay.is_leaf
+                and removal.is_between(overlay.topology.way(centre))
+            ):
+                self._begin_anew(centre, now)
         for peer, session in list(overlay.sessions.up.items()):
             if session.identity.is_leaf or peer in self._strangers:
                 continue
