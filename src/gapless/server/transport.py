@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 from gapless.core.messages import Message
 from gapless.core.model import Identity, NodeId
@@ -23,10 +23,13 @@ from gapless.wire.control import (
     VERSIONS,
     Address,
     Addresses,
+    Control,
     Goodbye,
     Hello,
     Here,
     Refused,
+    RemovalReport,
+    RemoveBroker,
     StatusQuery,
     StatusReport,
     Welcome,
@@ -41,7 +44,7 @@ NAME_MAX = 200
 """The most characters of a node's name."""
 TOO_MANY = "too many connections here"
 COLLISION = "both ends dial; the other dial goes first"
-CONTROL = (Addresses, Goodbye, Hello, Here, Refused, StatusQuery, StatusReport, Welcome, Who)
+CONTROL = get_args(Control)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +87,9 @@ class Sink(Protocol):
 
     def status(self) -> dict[str, Any]:
         """How the node is."""
+
+    def remove(self, node: NodeId, answer: Callable[[str], None]) -> None:
+        """An operator wants a broker to be removed; answer with what stands against it, or nothing."""
 
 
 class Transport:
@@ -190,6 +196,8 @@ class Transport:
                 self._answer(connection, here)
             case StatusQuery():
                 self._answer(connection, StatusReport(self._sink.status()))
+            case RemoveBroker(node=node):
+                self._sink.remove(node, lambda error: self._answer(connection, RemovalReport(node, error)))
             case _:
                 self._refuse(
                     connection, "a broker of gapless expects a question first, in a version it speaks"

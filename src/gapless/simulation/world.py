@@ -313,7 +313,7 @@ class World:
         links: dict[Link, None] = {}
         for host in self.hosts.values():
             own: dict[Link, None] = {}
-            for record in host.store if host.name not in self.departed else ():
+            for record in host.store if not host.is_client and host.name not in self.departed else ():
                 if isinstance(record, LinkAdded) and host.name in record.link:
                     own[record.link] = None
                 elif isinstance(record, LinkRemoved):
