@@ -55,8 +55,10 @@ async def _story(network: LiveNetwork) -> list[int]:
     await clients["b3"].create_topic("t")
     subscriptions = {name: clients[name].subscribe("t") for name in got}
     publishers = [clients[name].publisher("t") for name in ("b1", "b3")]
-    for each in (*subscriptions.values(), *publishers):
-        await each.__aenter__()
+    for subscription in subscriptions.values():
+        await subscription.__aenter__()
+    for publisher in publishers:
+        await publisher.__aenter__()
     listening = [asyncio.create_task(listen(name, each)) for name, each in subscriptions.items()]
 
     async def publish(first: int) -> None:
@@ -73,9 +75,9 @@ async def _story(network: LiveNetwork) -> list[int]:
     await publish(9)
     for publisher in publishers:
         await asyncio.wait_for(publisher.flush(), 60)
-    for home in got:
+    for theirs in got.values():
         for publisher in publishers:
-            assert [n for who, n in got[home] if who == publisher.name] == list(range(12))
+            assert [n for who, n in theirs if who == publisher.name] == list(range(12))
     for task in listening:
         task.cancel()
     for client in clients.values():
