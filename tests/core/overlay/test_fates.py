@@ -35,7 +35,7 @@ def test_a_removal_says_what_became_of_each_link() -> None:
     assert not X_GONE.is_between(["a", "b"])
 
 
-@pytest.mark.parametrize("order", permutations(range(3)))
+@pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_removals_one_after_the_other_have_one_outcome_in_whatever_order_they_are_heard(
     order: tuple[int, ...],
 ) -> None:
