@@ -396,6 +396,7 @@ class Joining:
         self._out.append(Persist(IncarnationStarted(max(removal.incarnation, self._incarnation))))
         self._out += [Persist(LinkRemoved(each)) for each in self._topology.links()]
         self._out += [Persist(Founded(alone=False)), Stopped(removed=True)]
+        self._topology.rebuild({})
 
     def _drop_if_idle(self, marked: Link) -> None:
         """Forget a join that never completed, unless its wave is passing just now or it is my own."""

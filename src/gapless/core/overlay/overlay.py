@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from random import Random
 
+from msgspec.structs import replace
+
 from gapless.core.effects import (
     Disconnect,
     Effect,
@@ -136,11 +138,11 @@ class Overlay:
         if identity.is_leaf and self.joining.is_leaving:
             self._out.append(Disconnect(peer, f"{self.me} is leaving the network"))
             return False
-        self.sessions.opened(identity, dialed, now)
+        self.sessions.opened(replace(identity, home=self._home(identity)), dialed, now)
         if self.removing.is_outdated(peer):
             self.outdated[peer] = None
         self._hops.clear()
-        self.tell_links(identity)
+        self.tell_links(self.sessions.up[peer].identity)
         self.partitions.session_up(peer)
         return True
 
@@ -155,7 +157,7 @@ class Overlay:
     def _links_for(self, identity: Identity) -> tuple[list[Link], list[Link]]:
         if self.is_leaf:
             return [], []
-        home = self._home(identity)
+        home = identity.home
         if home is not None:  # the client is one link farther out than its home
             return self.topology.links_within(home, self.topology.delta)
         if identity.node not in self.topology:
@@ -169,7 +171,7 @@ class Overlay:
 
     def home_of(self, leaf: NodeId) -> NodeId | None:
         """The home of a client with a session; ``None`` for a broker."""
-        return self._home(self.sessions.up[leaf].identity)
+        return self.sessions.up[leaf].identity.home
 
     def session_down(self, peer: NodeId, now: Micros) -> None:
         """A session is gone, whoever ended it."""
@@ -475,7 +477,7 @@ class Overlay:
         if peer in self.topology:
             return self.topology.path(peer)[1:-1]
         home = self.home_of(peer)
-        return self.topology.path(home)[1:] if home is not None else []
+        return self.topology.way(home)[1:] if home is not None else []
 
     def extended(self, path: Path, peer: NodeId) -> Path:
         """The path that the peer should use towards the same destination, as long as a vector needs.

@@ -168,6 +168,8 @@ class Removing:
             overlay.identity = replace(overlay.identity, home=home)
             return
         for peer, session in overlay.sessions.up.items():
+            if session.identity.home == removal.node:
+                session.identity = replace(session.identity, home=removal.centre)
             if has_changed:
                 overlay.tell_links(session.identity)
             else:
