@@ -57,6 +57,12 @@ class BrokerRemoved(msgspec.Struct, frozen=True, tag=True):
     removal: Removal
 
 
+class MemberSince(msgspec.Struct, frozen=True, tag=True):
+    """Record: in this incarnation the broker has joined the network, the last time that it did."""
+
+    incarnation: Incarnation
+
+
 class Founded(msgspec.Struct, frozen=True, tag=True):
     """Record: this broker is a member of the network without any neighbour, because all others have left; or
     it is one no longer, because it has left itself."""
@@ -99,6 +105,7 @@ Record: TypeAlias = (
     | LinkRemoved
     | LinkFate
     | BrokerRemoved
+    | MemberSince
     | Founded
     | EventsRetained
     | EventsConfirmed

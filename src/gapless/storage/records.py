@@ -22,6 +22,7 @@ from gapless.core.effects import (
     LinkAdded,
     LinkFate,
     LinkRemoved,
+    MemberSince,
     PublisherTaken,
     Record,
     TopicDeclared,
@@ -38,7 +39,14 @@ EVENTS_AT_A_TIME = 1000
 
 _encode = msgspec.msgpack.Encoder().encode
 _kept = msgspec.msgpack.Decoder(
-    IncarnationStarted | LinkAdded | LinkFate | BrokerRemoved | Founded | PublisherTaken | TopicDeclared
+    IncarnationStarted
+    | LinkAdded
+    | LinkFate
+    | BrokerRemoved
+    | MemberSince
+    | Founded
+    | PublisherTaken
+    | TopicDeclared
 )
 _event = msgspec.msgpack.Decoder(Event)
 _source = msgspec.json.Decoder(tuple[str, str])
@@ -68,6 +76,8 @@ def _changes(record: Record) -> Iterator[Change]:
             yield Put(_key("fate", last.node, last.join_point), _encode(record))
         case BrokerRemoved(removal=removal):
             yield Put(_key("removal", removal.node), _encode(record))
+        case MemberSince():
+            yield Put(_key("member since"), _encode(record))
         case Founded():
             yield Put(_key("founded"), _encode(record))
         case PublisherTaken(publisher=publisher):

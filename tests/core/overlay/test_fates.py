@@ -111,12 +111,10 @@ def test_the_heir_of_who_has_left_is_whom_it_left() -> None:
     assert fates.heir("d") == "d"
 
 
-def test_own_joins_are_remembered_although_they_have_no_past() -> None:
-    fates = Fates([])
-    assert not fates.note(Joined("x", "c", 6))
-    fates.note_own_join(Joined("x", "c", 6))
-    fates.note_removal(X_GONE)
-    assert fates.removal("x") is None
+def test_who_joined_before_the_removal_does_not_say_that_the_broker_is_back() -> None:
+    fates = fates_of(X_GONE)
+    fates.note(Joined("e", "x", 7))
+    assert fates.current(("e", "x")) == ("b", "e")
 
 
 def test_not_more_is_remembered_than_there_is_room_for() -> None:

@@ -125,7 +125,7 @@ class Fates:
     def note(self, announced: Joined) -> bool:
         """Remember the announcement, durably; False when it is no news."""
         if not announced.left:
-            self._is_back(announced.join_point, announced.node)
+            self._is_back(announced)
         fate = self._last.get(_key(announced))
         has_past = fate is not None or announced.node in self._removed
         if not announced.left and not has_past:
@@ -134,11 +134,6 @@ class Fates:
             return False
         self._keep(announced)
         return True
-
-    def note_own_join(self, announced: Joined) -> None:
-        """Remember since when this node is a member: removals of its earlier lives mean it no longer."""
-        self._is_back(announced.join_point, announced.node)
-        self._keep(announced)
 
     def note_removal(self, removal: Removal) -> bool:
         """Remember that a broker was removed, durably; False when it is no news, or it has joined since."""
@@ -159,9 +154,13 @@ class Fates:
             if fate.node == removal.node and not fate.left and fate.incarnation <= removal.incarnation:
                 del self._last[key]
 
-    def _is_back(self, join_point: NodeId, neighbour: NodeId) -> None:
-        """Who serves as a join point is in the network, in a later life than that in which it left."""
+    def _is_back(self, announced: Joined) -> None:
+        """Who serves as a join point is in the network, in a later life than that in which it left; unless
+        whoever joined it there did so before it was removed."""
+        join_point, neighbour = announced.join_point, announced.node
         gone = self._gone(join_point, neighbour)
+        if isinstance(gone, Removal) and announced.incarnation <= dict(gone.neighbours)[neighbour]:
+            return
         if gone is not None:
             self._keep(Joined(join_point, neighbour, gone.incarnation + 1))
 

@@ -33,6 +33,7 @@ from gapless.core.effects import (
     IncarnationStarted,
     LinkAdded,
     LinkRemoved,
+    MemberSince,
     Persist,
     Send,
     Stopped,
@@ -91,6 +92,7 @@ class Joining:
         *,
         founder: bool = False,
         fates: Fates | None = None,
+        member_since: Incarnation = 0,
     ) -> None:
         self.state = JoinState.DETACHED
         self._is_founder = founder  # it may be a network by itself
@@ -107,6 +109,8 @@ class Joining:
         self._waves: dict[NodeId, Wave] = {}  # by joining node
         self._completed: dict[NodeId, Joined] = {}  # its last announcement
         self.fates = fates if fates is not None else Fates(out)
+        self.member_since = member_since
+        """In which life this broker has joined, so that a removal of an earlier one does not count."""
         self._marked_at: dict[Link, Micros] = {}
 
     @property
@@ -194,7 +198,9 @@ class Joining:
     def on_partial(self, peer: NodeId, message: PartialTopology, now: Micros) -> None:
         """End of phase 1: TOP_N is what the join point told."""
         if self.state is JoinState.DETACHED and peer == self._asked:
-            self.fates.note_own_join(Joined(self._topology.me, peer, self._incarnation))
+            self._comes_back(self._topology.me, peer, self._incarnation)
+            self.member_since = self._incarnation
+            self._out.append(Persist(MemberSince(self._incarnation)))
             self.learn(message.valid, message.marked, now)
             self._attach(peer)
 
@@ -375,6 +381,7 @@ class Joining:
         for node in [node for node, wave in self._waves.items() if removal.node in wave.joined.link]:
             del self._waves[node]
         if moves and announce:
+            self.fates.note(Joined(removal.node, topology.me, removal.incarnation, left=True))
             joined = Joined(topology.me, self.fates.heir(removal.node), self._incarnation)
             self._waves[topology.me] = Wave(joined)
         return before != {each: topology.is_marked(each) for each in topology.links()}

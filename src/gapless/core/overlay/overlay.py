@@ -97,6 +97,7 @@ class Overlay:
             out,
             founder=founder if earlier.is_alone is None else earlier.is_alone,
             fates=earlier.fates,
+            member_since=earlier.member_since,
         )
         self.partitions = Partitions(self.topology, self.sessions, out)
         self.removing = Removing(self, out)

@@ -14,6 +14,7 @@ from gapless.core.effects import (
     LinkAdded,
     LinkFate,
     LinkRemoved,
+    MemberSince,
     PublisherTaken,
     Record,
     TopicDeclared,
@@ -28,6 +29,7 @@ class Recovered:
 
     def __init__(self, records: Iterable[Record], out: list[Effect]) -> None:
         self.incarnation: Incarnation = 0
+        self.member_since: Incarnation = 0
         self.is_alone: bool | None = None
         """Whether this broker is a network by itself, if that is recorded."""
         self.links: dict[Link, bool] = {}
@@ -46,6 +48,8 @@ class Recovered:
                 self.links[added] = marked
             case LinkRemoved(link=gone):
                 self.links.pop(gone, None)
+            case MemberSince(incarnation=incarnation):
+                self.member_since = incarnation
             case Founded(alone=alone):
                 self.is_alone = alone
             case LinkFate(last=last):

@@ -157,7 +157,8 @@ class Removing:
         overlay = self._overlay
         if removal.node == overlay.me:
             outlived = removal.incarnation >= overlay.identity.incarnation
-            if outlived or (overlay.has_place and overlay.joining.fates.removal(overlay.me) is not None):
+            is_member = overlay.has_place and overlay.joining.member_since <= removal.incarnation
+            if outlived or is_member:
                 overlay.joining.be_removed(removal)
             return
         has_changed = overlay.joining.mend(removal, now, announce=not overlay.is_leaf)
