@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from gapless.core.effects import Effect, RemovalAnswered, Send
-from gapless.core.messages.overlay import Neighbourhood, NodeState, Removal, RemovalAsked, RemovalVote
+from gapless.core.messages.overlay import Joined, Neighbourhood, NodeState, Removal, RemovalAsked, RemovalVote
 from gapless.core.model import Micros, NodeId
 
 if TYPE_CHECKING:
@@ -130,13 +130,18 @@ class Removing:
     def heard(self, told: Sequence[Removal]) -> list[Removal]:
         """Note those that concern this node, and return what is news. What became of links is to be looked at
         before the tree is mended, for a broker may have joined again since it was removed."""
-        near = self._overlay.topology
-        return [
+        near, fates = self._overlay.topology, self._overlay.joining.fates
+        news = [
             each
             for each in told
             if (each.node in near or any(node in near for node, _ in each.neighbours))
-            and self._overlay.joining.fates.note_removal(each)
+            and fates.note_removal(each)
         ]
+        for each in news:
+            life = self._overlay.sessions.lives.get(each.node, 0)
+            if each.node in near.neighbours() and life > each.incarnation:
+                fates.note(Joined(each.node, near.me, life))  # it has joined here since, and nobody knew
+        return news
 
     def is_outdated(self, peer: NodeId) -> bool:
         """Whether this node is the centre of a removal, and the peer lies where the broker was and has not
@@ -174,7 +179,8 @@ class Removing:
             if has_changed:
                 overlay.tell_links(session.identity)
             else:
-                self._out.append(Send(peer, Neighbourhood((), (), overlay.state, (), (removal,))))
+                fates = overlay.joining.fates.all()
+                self._out.append(Send(peer, Neighbourhood((), (), overlay.state, fates, (removal,))))
 
     # -- every neighbour ---------------------------------------------------------------------------------
 
