@@ -54,6 +54,10 @@ class Fates:
         """The last announcement of a broker that has left the neighbour at some time."""
         return self._last.get((node, neighbour))
 
+    def knows(self, node: NodeId) -> bool:
+        """Whether the broker was removed at some time, as far as this node remembers."""
+        return node in self._removed
+
     def removal(self, node: NodeId) -> Removal | None:
         """How the broker was removed, unless it has joined again since."""
         found = self._removed.get(node)

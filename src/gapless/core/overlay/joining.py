@@ -108,6 +108,8 @@ class Joining:
         """Waves that have completed here since somebody looked."""
         self._waves: dict[NodeId, Wave] = {}  # by joining node
         self._completed: dict[NodeId, Joined] = {}  # its last announcement
+        self.joined_in: dict[NodeId, Incarnation] = {}
+        """In which of their lives brokers have joined near here, as far as this node has seen it."""
         self.fates = fates if fates is not None else Fates(out)
         self.member_since = member_since
         """In which life this broker has joined, so that a removal of an earlier one does not count."""
@@ -224,6 +226,7 @@ class Joining:
             self._out.append(Send(peer, JoinRefused(f"{peer} was removed in a later life than this one")))
             return
         self._comes_back(peer, topology.me, incarnation)
+        self.joined_in[peer] = incarnation
         self.learn((), (own,), now)
         valid, marked = topology.links_within(topology.me, topology.delta)
         if own not in valid and own not in marked:  # δ = 0: PAR_TOP lacks the node's own link (X-D3-06)
@@ -240,6 +243,7 @@ class Joining:
             for rival in self._topology.rivals(joined.link):
                 self._forget(rival)
             self._comes_back(joined.node, joined.join_point, joined.incarnation)
+            self.joined_in[joined.node] = joined.incarnation
             self.learn((), (joined.link,), now)
         wave = self._waves.get(joined.node)
         if wave is None or wave.joined.rank < joined.rank:

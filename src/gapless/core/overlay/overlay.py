@@ -256,7 +256,7 @@ class Overlay:
                 self._out.append(Send(peer, Neighbourhood(valid, (), self.state, later, fates.removals())))
             elif (
                 each.node != self.me
-                and (mine is not None or each.join_point in topology)
+                and (fates.knows(each.node) or mine is not None or each.join_point in topology)
                 and fates.note(each)
             ):
                 if each.left and each.node == self.identity.home and topology.is_valid(each.link):

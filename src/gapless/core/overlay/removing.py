@@ -138,7 +138,7 @@ class Removing:
             and fates.note_removal(each)
         ]
         for each in news:
-            life = self._overlay.sessions.lives.get(each.node, 0)
+            life = self._overlay.joining.joined_in.get(each.node, 0)
             if each.node in near.neighbours() and life > each.incarnation:
                 fates.note(Joined(each.node, near.me, life))  # it has joined here since, and nobody knew
         return news
