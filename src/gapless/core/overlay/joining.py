@@ -367,9 +367,9 @@ class Joining:
 
         All its links change at once. A link to it that the removal does not name is nobody's business but
         its owner's, which may have joined there without having been heard of: it goes to the centre too, and
-        announces that.
+        announces that. Who is the last one is a network by itself.
         """
-        topology = self._topology
+        topology, is_leaving = self._topology, self.is_leaving
         before = {each: topology.is_marked(each) for each in topology.links()}
         own = link(topology.me, removal.node)
         moves = own in before and self.fates.current(own) == own and self.fates.heir(removal.node) not in own
@@ -382,8 +382,14 @@ class Joining:
                 after[current] = marked and after.get(current, True)
         topology.rebuild(after)
         self._links_changed(before, now)
-        for node in [node for node, wave in self._waves.items() if removal.node in wave.joined.link]:
-            del self._waves[node]
+        if before and not topology.links():
+            self._out.append(Persist(Founded(alone=not is_leaving)))
+        if self.fates.removal(removal.node) is not None:  # and it has not joined again since
+            self._waves = {
+                node: wave
+                for node, wave in self._waves.items()
+                if removal.node not in wave.joined.link or (is_leaving and node == topology.me)
+            }
         if moves and announce:
             self.fates.note(Joined(removal.node, topology.me, removal.incarnation, left=True))
             joined = Joined(topology.me, self.fates.heir(removal.node), self._incarnation)
@@ -391,7 +397,7 @@ class Joining:
         return before != {each: topology.is_marked(each) for each in topology.links()}
 
     def _links_changed(self, before: Mapping[Link, bool], now: Micros) -> None:
-        """Make durable what the tree is now; who is the last one is a network by itself."""
+        """Make durable what the tree is now."""
         topology = self._topology
         after = {each: topology.is_marked(each) for each in topology.links()}
         self._out += [Persist(LinkRemoved(each)) for each in before if each not in after]
@@ -399,8 +405,6 @@ class Joining:
             if before.get(each) != marked:
                 self._out.append(Persist(LinkAdded(each, marked=marked)))
         self._marked_at = {each: self._marked_at.get(each, now) for each, marked in after.items() if marked}
-        if before and not after:
-            self._out.append(Persist(Founded()))
 
     def be_removed(self, removal: Removal) -> None:
         """This node was removed: it has no place any more, and may join again in a later life only."""
