@@ -53,6 +53,8 @@ class PartialTopology(msgspec.Struct, frozen=True, array_like=True, tag="partial
 
     valid: tuple[Link, ...]
     marked: tuple[Link, ...]
+    member_since: Incarnation = 0
+    """In which life the join point has joined itself: removals of earlier ones mean it no longer."""
 
 
 class Joined(msgspec.Struct, frozen=True, array_like=True, tag="joined"):

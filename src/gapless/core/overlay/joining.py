@@ -201,6 +201,7 @@ class Joining:
         """End of phase 1: TOP_N is what the join point told."""
         if self.state is JoinState.DETACHED and peer == self._asked:
             self._comes_back(self._topology.me, peer, self._incarnation)
+            self.joined_in[peer] = message.member_since
             self.member_since = self._incarnation
             self._out.append(Persist(MemberSince(self._incarnation)))
             self.learn(message.valid, message.marked, now)
@@ -231,7 +232,7 @@ class Joining:
         valid, marked = topology.links_within(topology.me, topology.delta)
         if own not in valid and own not in marked:  # δ = 0: PAR_TOP lacks the node's own link (X-D3-06)
             marked.append(own)
-        self._out.append(Send(peer, PartialTopology(tuple(valid), tuple(marked))))
+        self._out.append(Send(peer, PartialTopology(tuple(valid), tuple(marked), self.member_since)))
 
     def on_joined(self, peer: NodeId, joined: Joined, now: Micros) -> None:
         """Phase 2 at a node within δ of the join point (003, algorithm 1)."""
