@@ -175,7 +175,7 @@ class Joining:
     def _attach(self, join_point: NodeId) -> None:
         self._become(JoinState.ATTACHED)
         me = self._topology.me
-        self._waves[me] = Wave(Joined(me, join_point, self._incarnation))
+        self._waves[me] = Wave(Joined(me, join_point, self.member_since or self._incarnation))
 
     def _comes_back(self, node: NodeId, join_point: NodeId, incarnation: Incarnation) -> None:
         """A node joins where it has left once: from now on it belongs there again."""
