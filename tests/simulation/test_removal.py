@@ -405,12 +405,12 @@ class Farewells:
             self.world.at(self.world.now + self.rng.randrange(SECOND // 10, SECOND), self.ask, victim)
 
 
-def run_with_farewells(seed: int, *, brokers: int = 14) -> World:
+def run_with_farewells(seed: int, *, brokers: int = 14, changes: type[Farewells] = Farewells) -> World:
     options = Options(order=OrderName.PUBLISHER, brokers=brokers, fanout=3, delta=1 + seed % 2)
     world = build(options, seed)
     Workload(world, Plan(publishers=3, subscribers=4, events=60, opens=WARM_UP, closes=CLOSES))
     faults = Faults(world, crashes=6, cuts=4, max_down=options.delta, window=Window(WARM_UP, CLOSES))
-    Farewells(world, faults, 12)
+    changes(world, faults, 12)
     world.run(until=CLOSES)
     faults.heal_all()
     assert world.settle()
@@ -423,5 +423,37 @@ def run_with_farewells(seed: int, *, brokers: int = 14) -> World:
 def test_nothing_is_lost_while_brokers_are_removed(seed: int) -> None:
     world = run_with_farewells(seed)
     assert len(world.departed) > 0
+    assert check(world.trace, promise="publisher", healed=True) == []
+    assert_equation_1(world)
+
+
+class Changes(Farewells):
+    """And others join and leave meanwhile."""
+
+    def __init__(self, world: World, faults: Faults, count: int) -> None:
+        super().__init__(world, faults, count)
+        self.joined = 0
+        for _ in range(6):
+            world.at(self.rng.randrange(WARM_UP, CLOSES), self.join)
+            world.at(self.rng.randrange(WARM_UP, CLOSES), self.leave)
+
+    def members(self) -> list[str]:
+        up = [name for name in self.world.brokers() if self.world.hosts[name].is_up]
+        return [name for name in up if self.world.broker(name).overlay.is_joined]
+
+    def join(self, _: None) -> None:
+        self.joined += 1
+        points = self.rng.sample(self.members(), 2)
+        self.world.add_broker(f"n{self.joined}", join=tuple(points))
+
+    def leave(self, _: None) -> None:
+        homes = {self.world.home(client) for client in self.world.homes}
+        self.world.leave(self.rng.choice([name for name in self.members() if name not in homes] or ["b0"]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_nothing_is_lost_while_brokers_join_leave_and_are_removed(seed: int) -> None:
+    world = run_with_farewells(seed, brokers=9, changes=Changes)
     assert check(world.trace, promise="publisher", healed=True) == []
     assert_equation_1(world)
