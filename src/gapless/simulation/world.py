@@ -26,6 +26,7 @@ from gapless.core.effects import (
     Persist,
     Receipt,
     Record,
+    RemovalAnswered,
     Reset,
     TopicDeleted,
 )
@@ -37,12 +38,13 @@ from gapless.core.events import (
     MessageReceived,
     PublisherAdopted,
     PublishRequested,
+    RemoveRequested,
     SubscribeRequested,
     UnsubscribeRequested,
 )
 from gapless.core.leaf import Leaf
 from gapless.core.limits import Limits
-from gapless.core.messages.overlay import NodeState
+from gapless.core.messages.overlay import NodeState, Removal
 from gapless.core.model import (
     MILLISECOND,
     SECOND,
@@ -50,16 +52,15 @@ from gapless.core.model import (
     Micros,
     NodeId,
     Topic,
-    link,
 )
 from gapless.core.node import NodeConfig
 from gapless.core.overlay.sessions import Timing
-from gapless.core.overlay.topology import Topology
 from gapless.simulation import trace
 from gapless.simulation.host import Aim, SimulatedHost
 from gapless.simulation.network import Latency, Network
-from gapless.simulation.partitioned import brokers_in
+from gapless.simulation.partitioned import adjacent, brokers_in
 from gapless.simulation.sources import Sources
+from gapless.simulation.trees import neighbourhood
 
 NETWORK = "simulated"
 """The id of a network whose brokers have joined in an earlier life."""
@@ -97,9 +98,12 @@ class World:
         """Machines that run a second node of a name."""
         self.refused: list[tuple[NodeId, str]] = []
         """Brokers that were asked to leave and could not, and why."""
+        self.removals: dict[NodeId, str] = {}
+        """Brokers that were to be removed, and what was answered last: why not, or nothing if they are."""
         self.trace = trace.Trace()
         self.network = Network(self, self.hosts, latency or Latency(), self.random("network"))  # type: ignore[arg-type]
         self.aim: Aim | None = None
+        self._centres: dict[NodeId, NodeId] = {}
         self._agenda: list[tuple[Micros, int, Callable[[Any], None], Any]] = []
         self._count = 0
         self.fenced: dict[tuple[NodeId, str], None] = {}
@@ -192,6 +196,11 @@ class World:
             ),
         )
 
+    def home(self, client: NodeId) -> NodeId:
+        """The home of a client: the one that it was given, or who has the place of that broker now."""
+        node = self.hosts[client].node
+        return (node.identity.home if node is not None else None) or self.homes[client]
+
     def leaf(self, name: NodeId) -> Leaf:
         """The running client of that name."""
         node = self.hosts[name].node
@@ -222,6 +231,32 @@ class World:
         """Another client has this one's name: its process ends."""
         self.taken[name] = reason
         self.crash(name)
+
+    def centre(self, name: NodeId) -> NodeId | None:
+        """Who is to have the place of a broker when it is removed: of its neighbours that with the smallest
+        name, as the neighbours themselves have it in their stores; nobody if it has none."""
+        return min(adjacent(self).get(name, ()), default=None)
+
+    def remove(self, name: NodeId) -> None:
+        """Ask for the removal of a broker that is gone for good; ``removals`` has the answer when it comes.
+
+        Like an operator, it asks the broker that is to have the place, or that has it already: if that does
+        not run, nobody answers.
+        """
+        self.removals.pop(name, None)
+        centre = self.centre(name) or self._centres.get(name)
+        if centre is not None:
+            self.hosts[centre].receive(RemoveRequested(name))
+
+    def removal_decided(self, removal: Removal) -> None:
+        """The centre has made a removal durable: from now on the broker is no member of the network."""
+        self._centres[removal.node] = removal.centre
+        if not self.hosts[removal.node].is_up:
+            self.departed[removal.node] = None
+
+    def removal_answered(self, answer: RemovalAnswered) -> None:
+        """Whoever wanted a broker to be removed is told what became of it."""
+        self.removals[answer.node] = answer.error
 
     # -- time ------------------------------------------------------------------------------------------
 
@@ -377,7 +412,7 @@ class World:
                             subscription=subscription,
                             topic=topic,
                             selector=selector,
-                            broker=self.homes[client],
+                            broker=self.home(client),
                         )
                     )
                 case UnsubscribeRequested(subscription=subscription):
@@ -400,7 +435,7 @@ class World:
                     sequence=sequence,
                     topic=request.topic,
                     attributes=attributes,
-                    broker=self.homes[client],
+                    broker=self.home(client),
                 )
             )
 
@@ -453,19 +488,3 @@ class World:
             )
             if host.on_deliver is not None:
                 host.on_deliver(effect.subscription, event)
-
-
-def neighbourhood(name: NodeId, links: list[Link], delta: int) -> list[Link]:
-    """The links of a whole tree that belong to one node's neighbourhood."""
-    adjacent: dict[NodeId, list[NodeId]] = {}
-    for a, b in links:
-        adjacent.setdefault(a, []).append(b)
-        adjacent.setdefault(b, []).append(a)
-    topology = Topology(name, delta)
-    frontier, seen = [name], {name}
-    for _ in range(delta + 1):
-        reached = {other: node for node in frontier for other in adjacent.get(node, ()) if other not in seen}
-        topology.add(link(node, other) for other, node in reached.items())
-        frontier = list(reached)
-        seen.update(frontier)
-    return topology.links()
