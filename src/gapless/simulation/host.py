@@ -282,7 +282,7 @@ class SimulatedHost:
                 if connection is not None:
                     world.network.close(self.name, peer, connection)
             case PublisherFenced(publisher=publisher):
-                world.fenced[self.name, publisher] = None
+                world.publisher_fenced(self.name, publisher)
             case Answered() | TopicDeleted():
                 world.told(self.name, effect)
             case LeaveRefused(reason=reason):

@@ -97,6 +97,8 @@ class World:
         """Clients whose names were taken by others, and what they were told."""
         self.twins: dict[NodeId, NodeId] = {}
         """Machines that run a second node of a name."""
+        self.foreign: dict[NodeId, None] = {}
+        """Brokers of other networks."""
         self.refused: list[tuple[NodeId, str]] = []
         """Brokers that were asked to leave and could not, and why."""
         self.trace = trace.Trace()
@@ -104,6 +106,8 @@ class World:
         self.aim: Aim | None = None
         self._agenda: list[tuple[Micros, int, Callable[[Any], None], Any]] = []
         self._count = 0
+        self._without_store: dict[NodeId, None] = {}
+        """Clients that have lost their store: their incarnations begin at their clock's reading."""
         self.fenced: dict[tuple[NodeId, str], None] = {}
         """Clients, and publishers that somebody else is since later."""
         self._counting: dict[tuple[NodeId, str], str] = {}
@@ -164,7 +168,9 @@ class World:
         assert config.home is not None
 
         def make(stored: list[Record]) -> Leaf:
-            return Leaf(config, stored, topics=self.topics, rng=self.random(f"client {machine}"))
+            least = self.hosts[machine].now if machine in self._without_store else config.least_incarnation
+            begun = replace(config, least_incarnation=least)
+            return Leaf(begun, stored, topics=self.topics, rng=self.random(f"client {machine}"))
 
         host = self.hosts[machine] = SimulatedHost(self, machine, make, is_client=True)
         self.homes[machine] = config.home
@@ -197,6 +203,11 @@ class World:
             ),
         )
 
+    def add_foreign_broker(self, name: NodeId, near: NodeId) -> SimulatedHost:
+        """A broker with the store of another network, in which it had a neighbour of a name that is in use."""
+        self.foreign[name] = None
+        return self.add_broker(name, records=[NetworkBound(f"not {NETWORK}"), LinkAdded(link(near, name))])
+
     def leaf(self, name: NodeId) -> Leaf:
         """The running client of that name."""
         node = self.hosts[name].node
@@ -211,7 +222,7 @@ class World:
 
     def brokers(self) -> list[NodeId]:
         """The names of all brokers of the network, running or not."""
-        others = (self.homes, self.departed, self.twins)
+        others = (self.homes, self.departed, self.twins, self.foreign)
         return [name for name in self.hosts if not any(name in each for each in others)]
 
     def leave(self, name: NodeId) -> None:
@@ -222,6 +233,14 @@ class World:
         """The broker has left: its machine is switched off."""
         self.departed[name] = None
         self.hosts[name].crash()
+
+    def end_intruder(self, machine: NodeId) -> list[NodeId]:
+        """A second broker of a name, or one of another network, ends for good; the peers it has found."""
+        node = self.hosts[machine].node
+        found = sorted(node.overlay.sessions.up) if node is not None else []
+        self.departed[machine] = None
+        self.hosts[machine].crash()
+        return found
 
     def name_taken(self, name: NodeId, reason: str) -> None:
         """Another client has this one's name: its process ends."""
@@ -283,16 +302,20 @@ class World:
         self.departed.pop(name, None)
         self.record(trace.Restart(t=self.now, node=name))
         self.network.dark.pop(name, None)
+        for key in [key for key in self.fenced if key[0] == name]:
+            del self.fenced[key]  # it finds out again
         host = self.hosts[name]
         host.start()
         if host.on_restart is not None:
             host.on_restart()
 
     def lose_store(self, name: NodeId) -> None:
-        """A killed client comes back without its store: its publishers count anew, under the same names."""
+        """A killed client comes back without its store: its publishers count anew, under the same names, and
+        its incarnations begin at its clock's reading, as those of clients do."""
         host = self.hosts[name]
         assert not host.is_up, f"{name} runs"
         host.store.clear()
+        self._without_store[name] = None
         for key in [key for key in self._counting if key[0] == name]:
             del self._counting[key]
 
@@ -500,9 +523,15 @@ class World:
             self.record(trace.Confirm(t=self.now, publisher=name, sequence=sequence, topic=receipt.topic))
         self._confirmed[key] = max(receipt.sequence, self._confirmed.get(key, 0))
 
-    def unconfirmed(self, publisher: str, topic: str) -> int:
-        """How many events a publisher has published that it has no receipt of."""
-        key = (publisher, topic)
+    def publisher_fenced(self, client: NodeId, publisher: str) -> None:
+        """A client was told that somebody else is this publisher: what is not confirmed is not promised."""
+        self.fenced[client, publisher] = None
+        name = self._counting.get((client, publisher), publisher)
+        self.record(trace.Fenced(t=self.now, client=client, publisher=name))
+
+    def unconfirmed(self, client: NodeId, publisher: str, topic: str) -> int:
+        """How many events a client has published under a name that it has no receipt of."""
+        key = (self._counting.get((client, publisher), publisher), topic)
         return self._sequences.get(key, 0) - self._confirmed.get(key, 0)
 
     def delivered(self, host: SimulatedHost, effect: Deliver) -> None:

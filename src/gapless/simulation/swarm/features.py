@@ -27,14 +27,18 @@ FAULTS = (
     "cut off a client",
     "move a client",
     "adopt",
+    "lose a store",
+    "share a name",
+    "double a client",
+    "double a broker",
+    "foreign broker",
     "join",
     "leave",
     "replace",
     "aim at a message",
     "aim at a phase",
 )
-"""Acts that a seed may have or not. (Removing dead brokers for good, and names that come back without their
-store, will be two more.)"""
+"""Acts that a seed may have or not."""
 CALM = ("publish", "burst", "subscribe", "unsubscribe", "connect", "heal")
 """Acts that every seed has."""
 

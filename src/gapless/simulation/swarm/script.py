@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gapless.core.model import SECOND, Micros
-from gapless.simulation.swarm import crashes, links, membership
+from gapless.simulation.swarm import crashes, links, membership, names
 from gapless.simulation.swarm.aiming import Aims
 from gapless.simulation.swarm.clients import Crowd
 from gapless.simulation.swarm.features import CALM
@@ -67,6 +67,11 @@ class Script:
             "cut off a client": links.cut_off_a_client,
             "move a client": links.move_a_client,
             "adopt": crowd.adopt,
+            "lose a store": names.lose_a_store,
+            "share a name": crowd.share_a_name,
+            "double a client": crowd.double,
+            "double a broker": names.double_a_broker,
+            "foreign broker": names.a_foreign_broker,
             "join": membership.join,
             "leave": membership.leave,
             "replace": membership.replace,
