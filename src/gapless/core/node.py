@@ -166,6 +166,7 @@ class Node(Generic[OrderT]):
         if session is None:
             return False
         session.heard_at = now
+        session.has_been_heard = True
         return True
 
     def _on_message(self, received: MessageReceived, now: Micros) -> None:

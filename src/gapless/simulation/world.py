@@ -49,8 +49,6 @@ from gapless.core.model import (
     Link,
     Micros,
     NodeId,
-    Partition,
-    StartCut,
     Topic,
     link,
 )
@@ -60,9 +58,9 @@ from gapless.core.overlay.topology import Topology
 from gapless.simulation import trace
 from gapless.simulation.host import Aim, SimulatedHost
 from gapless.simulation.network import Latency, Network
+from gapless.simulation.partitioned import brokers_in
+from gapless.simulation.sources import Sources
 
-AT_NO_TIME = 2**62
-"""A sequence that nobody publishes."""
 NETWORK = "simulated"
 """The id of a network whose brokers have joined in an earlier life."""
 
@@ -110,10 +108,7 @@ class World:
         """Clients that have lost their store: their incarnations begin at their clock's reading."""
         self.fenced: dict[tuple[NodeId, str], None] = {}
         """Clients, and publishers that somebody else is since later."""
-        self._counting: dict[tuple[NodeId, str], str] = {}
-        """By client and publisher the name that the publisher has in the trace."""
-        self._sources: dict[tuple[str, int], str] = {}
-        """The same by publisher and numbering."""
+        self.sources = Sources()
         self._sequences: dict[tuple[str, str], int] = {}
         self._confirmed: dict[tuple[str, str], int] = {}
         self.answers: dict[NodeId, dict[int, str]] = {}
@@ -204,7 +199,7 @@ class World:
         )
 
     def add_foreign_broker(self, name: NodeId, near: NodeId) -> SimulatedHost:
-        """A broker with the store of another network, in which it had a neighbour of a name that is in use."""
+        """A broker with the store of another network, which had a broker of that name too."""
         self.foreign[name] = None
         return self.add_broker(name, records=[NetworkBound(f"not {NETWORK}"), LinkAdded(link(near, name))])
 
@@ -233,14 +228,6 @@ class World:
         """The broker has left: its machine is switched off."""
         self.departed[name] = None
         self.hosts[name].crash()
-
-    def end_intruder(self, machine: NodeId) -> list[NodeId]:
-        """A second broker of a name, or one of another network, ends for good; the peers it has found."""
-        node = self.hosts[machine].node
-        found = sorted(node.overlay.sessions.up) if node is not None else []
-        self.departed[machine] = None
-        self.hosts[machine].crash()
-        return found
 
     def name_taken(self, name: NodeId, reason: str) -> None:
         """Another client has this one's name: its process ends."""
@@ -316,8 +303,7 @@ class World:
         assert not host.is_up, f"{name} runs"
         host.store.clear()
         self._without_store[name] = None
-        for key in [key for key in self._counting if key[0] == name]:
-            del self._counting[key]
+        self.sources.lost(name)
 
     def replace(self, name: NodeId, *, join: tuple[NodeId, ...], clock: Micros | None = None) -> None:
         """Start a killed broker anew without its store: it joins again, in its old place. Incarnations begin
@@ -348,38 +334,6 @@ class World:
         node = self.hosts[name].node
         return node is not None and node.overlay.state is NodeState.OPERATIONAL
 
-    def brokers_in(self, partitions: Sequence[Partition]) -> tuple[NodeId, ...]:
-        """The brokers of partitions, and those behind that their detector does not know of: what lies
-        behind a barrier, or has joined behind a partition. Only the world knows them."""
-        found: dict[NodeId, None] = {}
-        adjacent = self._adjacent() if partitions else {}
-        for partition in partitions:
-            found |= dict.fromkeys(partition.nodes)
-            detector = self.hosts[partition.detector].node
-            known = detector.overlay.topology if detector is not None else ()
-            behind = [(partition.nodes[-1], (partition.detector, *partition.nodes)[-2])]
-            while behind:
-                node, came_from = behind.pop()
-                if node not in known:
-                    found[node] = None
-                if node not in known or node == partition.nodes[-1]:
-                    behind += [(each, node) for each in adjacent.get(node, ()) if each != came_from]
-        return tuple(sorted(found))
-
-    def _adjacent(self) -> dict[NodeId, list[NodeId]]:
-        """The whole primary tree, as the stores of its brokers have it."""
-        links = {
-            record.link
-            for host in self.hosts.values()
-            for record in host.store
-            if isinstance(record, LinkAdded) and host.name in record.link
-        }
-        adjacent: dict[NodeId, list[NodeId]] = {}
-        for a, b in sorted(links):
-            adjacent.setdefault(a, []).append(b)
-            adjacent.setdefault(b, []).append(a)
-        return adjacent
-
     # -- what clients do and see -------------------------------------------------------------------------
 
     def record(self, entry: trace.Record) -> None:
@@ -408,9 +362,7 @@ class World:
 
     def adopt(self, client: NodeId, publisher: str, records: Sequence[Record]) -> None:
         """A client goes on with a publisher of an earlier one."""
-        for each in records:
-            if isinstance(each, NumberingBegun) and (publisher, each.numbering) in self._sources:
-                self._counting[client, publisher] = self._sources[publisher, each.numbering]
+        self.sources.adopted(client, publisher, records)
         self.hosts[client].receive(PublisherAdopted(publisher, tuple(records)))
 
     def told(self, client: NodeId, effect: Answered | TopicDeleted) -> None:
@@ -425,7 +377,7 @@ class World:
         """A client handles requests of its application now: that is when they happen."""
         for effect in effects:
             if type(effect) is Persist and type(effect.record) is NumberingBegun:
-                self._begins_to_count(client, effect.record)
+                self.sources.begins(client, effect.record)
         for each in batch:
             if type(each) is MessageReceived:
                 continue
@@ -448,22 +400,10 @@ class World:
                 case _:
                     pass
 
-    def _begins_to_count(self, client: NodeId, record: NumberingBegun) -> None:
-        """A publisher with another numbering is another source in the trace, and has another name there."""
-        publisher = record.publisher
-        name = self._counting.get((client, publisher))
-        if name is None:
-            others = {each for (source, _), each in self._sources.items() if source == publisher}
-            name = self._counting[client, publisher] = f"{publisher}#{len(others)}" if others else publisher
-        self._sources[publisher, record.numbering] = name
-
-    def _source(self, publisher: str, numbering: int) -> str:
-        return self._sources.get((publisher, numbering), publisher)
-
     def _published(self, client: NodeId, request: PublishRequested) -> None:
         if (client, request.publisher) in self.fenced:
             return
-        name = self._counting.get((client, request.publisher), request.publisher)
+        name = self.sources.current(client, request.publisher)
         key = (name, request.topic)
         for attributes, _ in request.contents:
             sequence = self._sequences[key] = self._sequences.get(key, 0) + 1
@@ -487,10 +427,7 @@ class World:
                     t=self.now,
                     subscription=effect.subscription,
                     publishers=effect.publishers,
-                    start={
-                        **dict.fromkeys(self._former_selves(effect), AT_NO_TIME),
-                        **self._start(effect.start),
-                    },
+                    start=self.sources.start_of_reset(effect),
                 )
             )
         else:
@@ -498,26 +435,14 @@ class World:
                 trace.Live(
                     t=self.now,
                     subscription=effect.subscription,
-                    start=self._start(effect.start),
-                    unreachable=self.brokers_in(effect.unreachable),
+                    start=self.sources.start(effect.start),
+                    unreachable=brokers_in(self, effect.unreachable),
                 )
             )
 
-    def _start(self, start: StartCut) -> dict[str, int]:
-        return {self._source(each, start.numberings.get(each, 0)): at for each, at in start.first.items()}
-
-    def _former_selves(self, reset: Reset) -> list[str]:
-        """A reset that names a publisher ends what was promised of its other numberings."""
-        named = {each: reset.start.numberings.get(each, 0) for each in reset.publishers}
-        return [
-            name
-            for (publisher, numbering), name in self._sources.items()
-            if publisher in named and name != self._source(publisher, named[publisher])
-        ]
-
     def confirmed(self, client: NodeId, receipt: Receipt) -> None:
         """A publisher was told that the network has its events up to one of them."""
-        name = self._counting.get((client, receipt.publisher), receipt.publisher)
+        name = self.sources.current(client, receipt.publisher)
         key = (name, receipt.topic)
         for sequence in range(self._confirmed.get(key, 0) + 1, receipt.sequence + 1):
             self.record(trace.Confirm(t=self.now, publisher=name, sequence=sequence, topic=receipt.topic))
@@ -526,12 +451,12 @@ class World:
     def publisher_fenced(self, client: NodeId, publisher: str) -> None:
         """A client was told that somebody else is this publisher: what is not confirmed is not promised."""
         self.fenced[client, publisher] = None
-        name = self._counting.get((client, publisher), publisher)
+        name = self.sources.current(client, publisher)
         self.record(trace.Fenced(t=self.now, client=client, publisher=name))
 
     def unconfirmed(self, client: NodeId, publisher: str, topic: str) -> int:
-        """How many events a client has published under a name that it has no receipt of."""
-        key = (self._counting.get((client, publisher), publisher), topic)
+        """How many events a client has published under that name that it has no receipt of."""
+        key = (self.sources.current(client, publisher), topic)
         return self._sequences.get(key, 0) - self._confirmed.get(key, 0)
 
     def delivered(self, host: SimulatedHost, effect: Deliver) -> None:
@@ -542,7 +467,7 @@ class World:
                     t=self.now,
                     client=host.name,
                     subscription=effect.subscription,
-                    publisher=self._source(event.publisher, effect.numbering),
+                    publisher=self.sources.name(event.publisher, effect.numbering),
                     sequence=event.sequence,
                     best_effort=effect.best_effort,
                 )

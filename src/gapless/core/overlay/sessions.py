@@ -54,6 +54,10 @@ class Session:
     state: NodeState = NodeState.OPERATIONAL
     was_down: bool = False
     """Whether the peer had been tried and not been reached when the session came."""
+    has_been_heard: bool = False
+    redial: Redial | None = None
+    """How the peer was to be dialed next when the session came. It still counts if the session ends without
+    a word: who is sent away at once must not come back at once."""
 
     @property
     def incarnation(self) -> Incarnation:
@@ -93,8 +97,8 @@ class Sessions:
         """The driver reports a new session."""
         peer = identity.node
         assert peer not in self.up, "the driver reports the old session down first"
-        self.up[peer] = Session(identity, heard_at=now, was_down=peer in self.failed)
-        self.failed.pop(peer, None)
+        failed = self.failed.pop(peer, None)
+        self.up[peer] = Session(identity, now, was_down=failed is not None, redial=failed)
         self.refused.pop(peer, None)
         self.has_been_up = True
         self._dialing.pop(peer, None)
@@ -105,9 +109,14 @@ class Sessions:
 
     def lost(self, peer: NodeId, now: Micros) -> None:
         """The session broke or the peer closed it: dial again soon, and bypass the peer meanwhile."""
-        if self.up.pop(peer, None) is not None:
-            self._dialed.pop(peer, None)
+        session = self.up.pop(peer, None)
+        if session is None:
+            return
+        self._dialed.pop(peer, None)
+        if session.has_been_heard:
             self.failed[peer] = Redial(now, self._timing.redial_first)
+        else:
+            self.failed[peer] = self._redial(session.redial, now)
 
     def dial_failed(self, peer: NodeId, now: Micros) -> None:
         """An attempt found nobody; the next pause is twice as long, and a little random."""

@@ -155,7 +155,7 @@ class Stage:
         self._with_the_intruder = pair
 
     def intrudes(self, machine: NodeId) -> None:
-        """A broker is there that nobody may let in: it ends after a while, and nothing else fails until then."""
+        """Nobody may let this broker in: it ends after a while, and nothing else fails until then."""
         self.intruders[machine], self._with_the_intruder = self._with_the_intruder, None
         self.budget.is_closed = True
         self.world.at(self.world.now + 3 * self.features.breath, self._end_intruder, machine)
@@ -165,11 +165,15 @@ class Stage:
             return
         pair = self.intruders.pop(machine)
         self.budget.is_closed = bool(self.intruders)
-        if found := self.world.end_intruder(machine):
-            self.trouble["let in who must not be"] += len(found)
+        world = self.world
+        node = world.hosts[machine].node
+        if node is not None and node.overlay.sessions.up:
+            self.trouble["let in who must not be"] += 1
+        world.departed[machine] = None
+        world.hosts[machine].crash()
         if pair is not None and pair in self.budget.links:
             self.budget.refund(pair)
-            self.world.heal(*pair)
+            world.heal(*pair)
 
     def heal_all(self) -> None:
         """Repair everything: from now on the network must make progress."""
