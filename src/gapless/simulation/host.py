@@ -106,6 +106,8 @@ class SimulatedHost:
     """With ``crash_next``: how many of the batch's records are synced by then, if not all."""
     on_deliver: Callable[[str, Event], None] | None = None
     """The application of a client: called for each delivered event."""
+    on_receipt: Callable[[Receipt], None] | None = None
+    """Called for each receipt that a client is given."""
     on_restart: Callable[[], None] | None = None
     """The application of a client begins again after a crash."""
     stepped: Callable[[Broker | Leaf], None] | None = None
@@ -273,6 +275,8 @@ class SimulatedHost:
                 world.delivered(self, effect)
             case Receipt():
                 world.confirmed(self.name, effect)
+                if self.on_receipt is not None:
+                    self.on_receipt(effect)
             case Live() | Reset():
                 world.promised(effect)
             case Connect(peer=peer, via=via):

@@ -12,6 +12,7 @@ from gapless.core.model import NodeId
 from gapless.simulation import workload
 from gapless.simulation.host import SimulatedHost
 from gapless.simulation.swarm.stage import Stage
+from gapless.simulation.swarm.watching import Watch
 
 MOST_CLIENTS = 9
 MOST_SUBSCRIPTIONS = 6
@@ -25,8 +26,9 @@ PEN = "pen"
 class Crowd:
     """The clients of a run."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, watch: Watch) -> None:
         self.stage = stage
+        self._watch = watch
         self._subscriptions: dict[NodeId, int] = {}
         self._open: dict[NodeId, list[str]] = {}
         self._desk_store: list[Record] = []
@@ -55,6 +57,7 @@ class Crowd:
     def _moves_in(self, host: SimulatedHost) -> None:
         host.make = self._without_the_desk(host.make)
         host.on_restart = lambda: self._begin_again(host.name)
+        self._watch.looks_at(host)
 
     def double(self, stage: Stage) -> bool:
         """Somebody starts a second client of a name. It takes the name over, or waits until that is free and

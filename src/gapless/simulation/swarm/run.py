@@ -91,7 +91,7 @@ def judge(script: Script, trouble: dict[str, int]) -> Outcome:
         {} if raised else {"never confirmed": unconfirmed(world), "never left custody": in_custody(world)}
     )
     counts = {str(kind): count for kind, count in report.counts.items()} | trouble
-    counts |= {kind: count for kind, count in waiting.items() if count} | dict(stage.trouble)
+    counts |= {kind: count for kind, count in waiting.items() if count} | +stage.trouble
     return Outcome(
         seed=world.seed,
         verdict="violated" if counts else "ok",

@@ -8,6 +8,7 @@ from gapless.simulation.swarm.aiming import Aims
 from gapless.simulation.swarm.clients import Crowd
 from gapless.simulation.swarm.features import CALM
 from gapless.simulation.swarm.stage import Act, Stage
+from gapless.simulation.swarm.watching import Watch
 
 WARM_UP: Micros = 1 * SECOND
 BREAKS = (
@@ -48,7 +49,8 @@ class Script:
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self.crowd = crowd = Crowd(stage)
+        self.watch = Watch(stage)
+        self.crowd = crowd = Crowd(stage, self.watch)
         self.aims = Aims(stage, (crowd.publish, crowd.burst, crowd.subscribe, crowd.connect))
         self.acts: dict[str, Act] = {
             "crash": crashes.crash,
@@ -85,6 +87,7 @@ class Script:
             "heal": links.heal_early,
         }
         self.closes = self._write()
+        self.watch.look_every(stage.features.breath // 4)
 
     def _write(self) -> Micros:
         """Spread the acts over the time; the answer is when the last one is done."""
