@@ -104,8 +104,9 @@ class World:
         self.aim: Aim | None = None
         self._agenda: list[tuple[Micros, int, Callable[[Any], None], Any]] = []
         self._count = 0
-        self._without_store: dict[NodeId, None] = {}
-        """Clients that have lost their store: their incarnations begin at their clock's reading."""
+        self._by_clock: dict[NodeId, None] = {}
+        """Clients whose next incarnations begin at their clock's reading, as those of live clients do: who has
+        lost its store, or shares its name, must not begin where somebody was already."""
         self.fenced: dict[tuple[NodeId, str], None] = {}
         """Clients, and publishers that somebody else is since later."""
         self.sources = Sources()
@@ -163,7 +164,7 @@ class World:
         assert config.home is not None
 
         def make(stored: list[Record]) -> Leaf:
-            least = self.hosts[machine].now if machine in self._without_store else config.least_incarnation
+            least = self.hosts[machine].now if machine in self._by_clock else config.least_incarnation
             begun = replace(config, least_incarnation=least)
             return Leaf(begun, stored, topics=self.topics, rng=self.random(f"client {machine}"))
 
@@ -187,6 +188,7 @@ class World:
         """A second client of a name that is in use, at the same home."""
         machine = f"{name}'"
         self.twins[machine] = name
+        self._by_clock[name] = None
         return self._add_client(
             machine,
             NodeConfig(
@@ -302,7 +304,7 @@ class World:
         host = self.hosts[name]
         assert not host.is_up, f"{name} runs"
         host.store.clear()
-        self._without_store[name] = None
+        self._by_clock[name] = None
         self.sources.lost(name)
 
     def replace(self, name: NodeId, *, join: tuple[NodeId, ...], clock: Micros | None = None) -> None:

@@ -77,7 +77,7 @@ class Crowd:
             stage.ended[first] = None  # whatever it is told, and when
         else:
             stage.passing[host.name] = None
-            world.at(world.now + 2 * stage.span(), stage.end_client, host.name)
+            world.at(world.now + 2 * stage.span(), stage.end_second, host.name)
         return True
 
     def subscribe(self, stage: Stage) -> bool:

@@ -35,7 +35,7 @@ class Stage:
         self.ended: dict[NodeId, None] = {}
         """Clients that do not come back."""
         self.passing: dict[NodeId, None] = {}
-        """Clients that end before the run does."""
+        """Second clients that end before the run does."""
         self.intruders: dict[NodeId, Pair | None] = {}
         """Brokers that nobody may let in, and the link that is cut while they are there."""
         self.trouble: Counter[str] = Counter()
@@ -139,9 +139,11 @@ class Stage:
             back = self.rng.randrange(max(self.world.now - SECOND, 1))
             self.world.clock_offset[client] = self.rng.choice((0, -back, 3_600 * SECOND))
 
-    def end_client(self, client: NodeId) -> None:
-        """The client ends, and does not come back."""
+    def end_second(self, client: NodeId) -> None:
+        """A second client ends, and does not come back; unless it is the only one by now."""
         self.passing.pop(client, None)
+        if self.world.twins[client] in self.world.taken:
+            return
         self.ended[client] = None
         if self.world.hosts[client].is_up:
             self.world.crash(client)
@@ -183,7 +185,10 @@ class Stage:
         for machine in [*self.intruders]:
             self._end_intruder(machine)
         for client in [*self.passing]:
-            self.end_client(client)
+            self.end_second(client)
+        for client in self.ended:
+            if world.hosts[client].is_up and not world.leaf(client).overlay.sessions.has_been_up:
+                world.crash(client)  # it has waited for its name, in vain
         for a, b in [*world.network.cut]:
             world.heal(a, b)
         for a, b in [*world.network.starved]:
