@@ -105,7 +105,7 @@ class World:
         self._agenda: list[tuple[Micros, int, Callable[[Any], None], Any]] = []
         self._count = 0
         self._by_clock: dict[NodeId, None] = {}
-        """Clients whose next incarnations begin at their clock's reading, as those of live clients do: who has
+        """Clients whose next incarnations begin at their clock's reading, as those of live clients do: who
         lost its store, or shares its name, must not begin where somebody was already."""
         self.fenced: dict[tuple[NodeId, str], None] = {}
         """Clients, and publishers that somebody else is since later."""
