@@ -501,6 +501,13 @@ def strangers_are_next_hops(original: Original, self: Overlay, path: Path) -> No
     return found
 
 
+@breaks(Overlay, "extended")
+def ways_end_at_the_last_that_is_known(original: Original, self: Overlay, path: Path, peer: NodeId) -> Path:
+    """Rule 2: what lies beyond the known part of a way is looked for where that part ends."""
+    found: Path = original(self, path, peer)
+    return found or (path[:1] if peer in self.topology else ())
+
+
 @breaks(Subscriptions, "recover")
 def given_up_and_forgotten(original: Original, self: Subscriptions, records: Iterable[Record]) -> None:
     """Rule 12: a broker that has given a client up, and acknowledged what waited for it, forgets that."""
@@ -518,6 +525,16 @@ def claims_are_believed(
 ) -> None:
     """Rule 12: a subscription that nobody knows any more goes on as if it had always been known."""
     original(self, peer, [msgspec.structs.replace(each, news=True) for each in entries], now, last=last)
+
+
+@breaks(Subscriptions, "accept_claims")
+def claims_are_believed_the_second_time(original: Original, self: Subscriptions, now: Micros) -> None:
+    """Rule 12: a client is told once that nobody knows its subscription, whether it hears that or not."""
+    claimed = {peer: list(lines) for peer, lines in self._claimed.items()}
+    original(self, now)
+    for peer in claimed.keys() - self._claimed.keys():
+        for line in claimed[peer]:
+            self._on_line(peer, line, now)
 
 
 @breaks(PublisherBroker, "_on_attached")

@@ -140,14 +140,16 @@ class Subscriptions:
 
     def accept_claims(self, now: Micros) -> None:
         """A client that has moved here says what the network should know. Once all sides have told what they
-        know, what is still unknown was lost with those who knew it, and the client is told so."""
+        know, what is still unknown was lost with those who knew it, and the client is told so. It is not
+        taken into the log: if the answer is lost, the next broker must find it unknown too."""
         for peer in list(self._claimed):
             if self._settling.is_settled(("log", peer), beyond_barriers=False):
                 self._settling.forget(("log", peer))
                 for line in self._claimed.pop(peer):
-                    if not self._knows(line.subscription):
-                        self._peers[peer].news[line.subscription] = None
-                    self._on_line(peer, line, now)
+                    if self._knows(line.subscription):
+                        self._on_line(peer, line, now)
+                    else:
+                        self._out.append(Send(peer, Log((LogEntry(0, line.subscription, ended=True),))))
 
     def _on_line(self, peer: NodeId, line: LogEntry, now: Micros) -> None:
         mine, peer_log = self._log.get(line.subscription), self._peers[peer]
@@ -322,8 +324,7 @@ class Subscriptions:
         if with_body or entry.subscription not in peer_log.index_of:
             path = self._overlay.extended(entry.body.path, peer)
             body = Body(entry.body.client, entry.body.topic, entry.body.selector, path)
-        news = entry.subscription in peer_log.news
-        return LogEntry(entry.index, entry.subscription, body, entry.ended, news, entry.given_up)
+        return LogEntry(entry.index, entry.subscription, body, entry.ended, given_up=entry.given_up)
 
     # -- confirmations -------------------------------------------------------------------------------------
 
