@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from gapless.cli.explore import explore_all, run_again
 from gapless.core.broker import ORDERS
 from gapless.core.model import BeyondDelta, OrderName
 from gapless.simulation.many import run_many
@@ -24,6 +25,9 @@ SHOWN = 10
 
 
 def simulate(
+    scenarios: Annotated[
+        list[str] | None, typer.Argument(help="With --explore: the scenarios to explore.", show_default="all")
+    ] = None,
     order: Annotated[OrderName, typer.Option(help="The order of the topic.")] = OrderName.PUBLISHER,
     repositories: Annotated[int, typer.Option(help="Copies of a durable topic; 0: not durable.")] = 0,
     brokers: Annotated[int, typer.Option(help="Number of brokers, in a random tree.")] = 15,
@@ -44,10 +48,26 @@ def simulate(
     ] = False,
     seed: Annotated[int, typer.Option(help="Decides everything.")] = 0,
     seeds: Annotated[int, typer.Option(help="Run this many seeds, from --seed on, in parallel.", min=1)] = 1,
+    explore: Annotated[
+        bool, typer.Option("--explore", help="Try every schedule of small networks instead.")
+    ] = False,
+    deviations: Annotated[int, typer.Option(help="With --explore: from the default schedule.", min=0)] = 2,
+    schedule: Annotated[str, typer.Option(help="With --explore: run this one again.")] = "",
+    workers: Annotated[
+        int | None, typer.Option(help="With --explore: processes.", min=1, show_default="a core each")
+    ] = None,
     trace: Annotated[Path | None, typer.Option(help="Write what happened as JSON lines.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run a simulated network under seeded faults; exit code 1 when a promise was broken."""
+    if explore:
+        if schedule:
+            kept = run_again(scenarios or [], schedule, as_json=as_json)
+        else:
+            kept = explore_all(scenarios or [], deviations=deviations, workers=workers, as_json=as_json)
+        raise typer.Exit(0 if kept else 1)
+    if scenarios:
+        raise typer.BadParameter(f"{scenarios[0]}: only --explore takes scenarios")
     options = checked(
         order=order,
         repositories=repositories,

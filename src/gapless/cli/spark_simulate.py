@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gapless.cli.simulate import checked
+from gapless.cli.spark_explore import explore_shares
 from gapless.core.model import BeyondDelta, OrderName
 from gapless.simulation.run import Options
 from gapless.spark.jobs import simulate as job
@@ -45,6 +46,9 @@ def _several(about: str, default: object) -> Any:
 
 def simulate(
     context: typer.Context,
+    scenarios: Annotated[
+        list[str] | None, typer.Argument(help="With --explore: the scenarios to explore.", show_default="all")
+    ] = None,
     order: Annotated[str | None, _several("The order of the topic.", DEFAULT.order)] = None,
     repositories: Annotated[str | None, _several("Copies of a durable topic.", DEFAULT.repositories)] = None,
     brokers: Annotated[str | None, _several("Number of brokers, in a random tree.", DEFAULT.brokers)] = None,
@@ -61,6 +65,10 @@ def simulate(
     seed: Annotated[int, typer.Option(help="The first seed.", min=-(2**62), max=2**62)] = 0,
     seeds: Annotated[int, typer.Option(help="Seeds of each configuration.", min=1, max=MOST_RUNS)] = 100,
     soak: Annotated[bool, typer.Option("--soak", help="Each seed draws everything.")] = False,
+    explore: Annotated[
+        bool, typer.Option("--explore", help="Try every schedule of small networks instead.")
+    ] = False,
+    deviations: Annotated[int, typer.Option(help="With --explore: from the default schedule.", min=0)] = 3,
     traces: Annotated[
         str | None, typer.Option(help="Write the traces, as Parquet, to a new directory.")
     ] = None,
@@ -75,6 +83,11 @@ def simulate(
 
     Every option of a run takes several values: --brokers 7,15,31 --delta 1,2 is six configurations.
     """
+    if explore:
+        session = open_session("explore", master=master, remote=remote)
+        raise typer.Exit(0 if explore_shares(session, scenarios or [], deviations, as_json=as_json) else 1)
+    if scenarios:
+        raise typer.BadParameter(f"{scenarios[0]}: only --explore takes scenarios")
     given = {each.name: context.params[each.name] for each in fields(Options) if each.name != "swarm"}
     runs = _runs(given, range(seed, seed + seeds), soak=soak)
     began = time.monotonic()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from gapless.core.broker import Broker
 from gapless.core.effects import (
     Answered,
+    BrokerRemoved,
     Connect,
     Deliver,
     Disconnect,
@@ -27,6 +28,7 @@ from gapless.core.effects import (
     PublisherFenced,
     Receipt,
     Record,
+    RemovalAnswered,
     Reset,
     Send,
     Stopped,
@@ -246,15 +248,20 @@ class SimulatedHost:
         """The ordering rule: all records are synced before anything else happens."""
         world = self.world
         records = [effect.record for effect in effects if type(effect) is Persist]
+        self._keep(records[: self.keeps] if self.crash_next else records)
         if self.crash_next:
-            self.store += records[: self.keeps]
             world.crash(self.name)
             return
-        self.store += records
         last = world.aim.sending(self, effects) if world.aim is not None else None
         self._perform_all(effects[:last])
         if last is not None and self.node is not None:
             world.crash(self.name)
+
+    def _keep(self, records: list[Record]) -> None:
+        self.store += records
+        for record in records:
+            if type(record) is BrokerRemoved and record.removal.centre == self.name:
+                self.world.removal_decided(record.removal)
 
     def _perform_all(self, effects: list[Effect]) -> None:
         world = self.world
@@ -287,6 +294,8 @@ class SimulatedHost:
                 world.told(self.name, effect)
             case LeaveRefused(reason=reason):
                 world.refused.append((self.name, reason))
+            case RemovalAnswered():
+                world.removal_answered(effect)
             case Stopped():
                 world.has_left(self.name)
             case NameTaken(reason=reason):

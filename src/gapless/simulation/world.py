@@ -26,6 +26,7 @@ from gapless.core.effects import (
     Persist,
     Receipt,
     Record,
+    RemovalAnswered,
     Reset,
     TopicDeleted,
 )
@@ -37,32 +38,30 @@ from gapless.core.events import (
     MessageReceived,
     PublisherAdopted,
     PublishRequested,
+    RemoveRequested,
     SubscribeRequested,
     UnsubscribeRequested,
 )
 from gapless.core.leaf import Leaf
 from gapless.core.limits import Limits
-from gapless.core.messages.overlay import NodeState
+from gapless.core.messages.overlay import NodeState, Removal
 from gapless.core.model import (
     MILLISECOND,
     SECOND,
     Link,
     Micros,
     NodeId,
-    Partition,
-    StartCut,
     Topic,
-    link,
 )
 from gapless.core.node import NodeConfig
 from gapless.core.overlay.sessions import Timing
-from gapless.core.overlay.topology import Topology
 from gapless.simulation import trace
 from gapless.simulation.host import Aim, SimulatedHost
 from gapless.simulation.network import Latency, Network
+from gapless.simulation.partitioned import adjacent, brokers_in
+from gapless.simulation.sources import Sources
+from gapless.simulation.trees import neighbourhood
 
-AT_NO_TIME = 2**62
-"""A sequence that nobody publishes."""
 NETWORK = "simulated"
 """The id of a network whose brokers have joined in an earlier life."""
 
@@ -99,17 +98,17 @@ class World:
         """Machines that run a second node of a name."""
         self.refused: list[tuple[NodeId, str]] = []
         """Brokers that were asked to leave and could not, and why."""
+        self.removals: dict[NodeId, str] = {}
+        """Brokers that were to be removed, and what was answered last: why not, or nothing if they are."""
         self.trace = trace.Trace()
         self.network = Network(self, self.hosts, latency or Latency(), self.random("network"))  # type: ignore[arg-type]
         self.aim: Aim | None = None
+        self._centres: dict[NodeId, NodeId] = {}
         self._agenda: list[tuple[Micros, int, Callable[[Any], None], Any]] = []
         self._count = 0
         self.fenced: dict[tuple[NodeId, str], None] = {}
         """Clients, and publishers that somebody else is since later."""
-        self._counting: dict[tuple[NodeId, str], str] = {}
-        """By client and publisher the name that the publisher has in the trace."""
-        self._sources: dict[tuple[str, int], str] = {}
-        """The same by publisher and numbering."""
+        self.sources = Sources()
         self._sequences: dict[tuple[str, str], int] = {}
         self._confirmed: dict[tuple[str, str], int] = {}
         self.answers: dict[NodeId, dict[int, str]] = {}
@@ -197,6 +196,11 @@ class World:
             ),
         )
 
+    def home(self, client: NodeId) -> NodeId:
+        """The home of a client: the one that it was given, or who has the place of that broker now."""
+        node = self.hosts[client].node
+        return (node.identity.home if node is not None else None) or self.homes[client]
+
     def leaf(self, name: NodeId) -> Leaf:
         """The running client of that name."""
         node = self.hosts[name].node
@@ -227,6 +231,32 @@ class World:
         """Another client has this one's name: its process ends."""
         self.taken[name] = reason
         self.crash(name)
+
+    def centre(self, name: NodeId) -> NodeId | None:
+        """Who is to have the place of a broker when it is removed: of its neighbours that with the smallest
+        name, as the neighbours themselves have it in their stores; nobody if it has none."""
+        return min(adjacent(self).get(name, ()), default=None)
+
+    def remove(self, name: NodeId) -> None:
+        """Ask for the removal of a broker that is gone for good; ``removals`` has the answer when it comes.
+
+        Like an operator, it asks the broker that is to have the place, or that has it already: if that does
+        not run, nobody answers.
+        """
+        self.removals.pop(name, None)
+        centre = self.centre(name) or self._centres.get(name)
+        if centre is not None:
+            self.hosts[centre].receive(RemoveRequested(name))
+
+    def removal_decided(self, removal: Removal) -> None:
+        """The centre has made a removal durable: from now on the broker is no member of the network."""
+        self._centres[removal.node] = removal.centre
+        if not self.hosts[removal.node].is_up:
+            self.departed[removal.node] = None
+
+    def removal_answered(self, answer: RemovalAnswered) -> None:
+        """Whoever wanted a broker to be removed is told what became of it."""
+        self.removals[answer.node] = answer.error
 
     # -- time ------------------------------------------------------------------------------------------
 
@@ -293,8 +323,7 @@ class World:
         host = self.hosts[name]
         assert not host.is_up, f"{name} runs"
         host.store.clear()
-        for key in [key for key in self._counting if key[0] == name]:
-            del self._counting[key]
+        self.sources.lost(name)
 
     def replace(self, name: NodeId, *, join: tuple[NodeId, ...], clock: Micros | None = None) -> None:
         """Start a killed broker anew without its store: it joins again, in its old place. Incarnations begin
@@ -325,38 +354,6 @@ class World:
         node = self.hosts[name].node
         return node is not None and node.overlay.state is NodeState.OPERATIONAL
 
-    def brokers_in(self, partitions: Sequence[Partition]) -> tuple[NodeId, ...]:
-        """The brokers of partitions, and those behind that their detector does not know of: what lies
-        behind a barrier, or has joined behind a partition. Only the world knows them."""
-        found: dict[NodeId, None] = {}
-        adjacent = self._adjacent() if partitions else {}
-        for partition in partitions:
-            found |= dict.fromkeys(partition.nodes)
-            detector = self.hosts[partition.detector].node
-            known = detector.overlay.topology if detector is not None else ()
-            behind = [(partition.nodes[-1], (partition.detector, *partition.nodes)[-2])]
-            while behind:
-                node, came_from = behind.pop()
-                if node not in known:
-                    found[node] = None
-                if node not in known or node == partition.nodes[-1]:
-                    behind += [(each, node) for each in adjacent.get(node, ()) if each != came_from]
-        return tuple(sorted(found))
-
-    def _adjacent(self) -> dict[NodeId, list[NodeId]]:
-        """The whole primary tree, as the stores of its brokers have it."""
-        links = {
-            record.link
-            for host in self.hosts.values()
-            for record in host.store
-            if isinstance(record, LinkAdded) and host.name in record.link
-        }
-        adjacent: dict[NodeId, list[NodeId]] = {}
-        for a, b in sorted(links):
-            adjacent.setdefault(a, []).append(b)
-            adjacent.setdefault(b, []).append(a)
-        return adjacent
-
     # -- what clients do and see -------------------------------------------------------------------------
 
     def record(self, entry: trace.Record) -> None:
@@ -385,9 +382,7 @@ class World:
 
     def adopt(self, client: NodeId, publisher: str, records: Sequence[Record]) -> None:
         """A client goes on with a publisher of an earlier one."""
-        for each in records:
-            if isinstance(each, NumberingBegun) and (publisher, each.numbering) in self._sources:
-                self._counting[client, publisher] = self._sources[publisher, each.numbering]
+        self.sources.adopted(client, publisher, records)
         self.hosts[client].receive(PublisherAdopted(publisher, tuple(records)))
 
     def told(self, client: NodeId, effect: Answered | TopicDeleted) -> None:
@@ -402,7 +397,7 @@ class World:
         """A client handles requests of its application now: that is when they happen."""
         for effect in effects:
             if type(effect) is Persist and type(effect.record) is NumberingBegun:
-                self._begins_to_count(client, effect.record)
+                self.sources.begins(client, effect.record)
         for each in batch:
             if type(each) is MessageReceived:
                 continue
@@ -417,7 +412,7 @@ class World:
                             subscription=subscription,
                             topic=topic,
                             selector=selector,
-                            broker=self.homes[client],
+                            broker=self.home(client),
                         )
                     )
                 case UnsubscribeRequested(subscription=subscription):
@@ -425,22 +420,10 @@ class World:
                 case _:
                     pass
 
-    def _begins_to_count(self, client: NodeId, record: NumberingBegun) -> None:
-        """A publisher with another numbering is another source in the trace, and has another name there."""
-        publisher = record.publisher
-        name = self._counting.get((client, publisher))
-        if name is None:
-            others = {each for (source, _), each in self._sources.items() if source == publisher}
-            name = self._counting[client, publisher] = f"{publisher}#{len(others)}" if others else publisher
-        self._sources[publisher, record.numbering] = name
-
-    def _source(self, publisher: str, numbering: int) -> str:
-        return self._sources.get((publisher, numbering), publisher)
-
     def _published(self, client: NodeId, request: PublishRequested) -> None:
         if (client, request.publisher) in self.fenced:
             return
-        name = self._counting.get((client, request.publisher), request.publisher)
+        name = self.sources.current(client, request.publisher)
         key = (name, request.topic)
         for attributes, _ in request.contents:
             sequence = self._sequences[key] = self._sequences.get(key, 0) + 1
@@ -452,7 +435,7 @@ class World:
                     sequence=sequence,
                     topic=request.topic,
                     attributes=attributes,
-                    broker=self.homes[client],
+                    broker=self.home(client),
                 )
             )
 
@@ -464,10 +447,7 @@ class World:
                     t=self.now,
                     subscription=effect.subscription,
                     publishers=effect.publishers,
-                    start={
-                        **dict.fromkeys(self._former_selves(effect), AT_NO_TIME),
-                        **self._start(effect.start),
-                    },
+                    start=self.sources.start_of_reset(effect),
                 )
             )
         else:
@@ -475,34 +455,22 @@ class World:
                 trace.Live(
                     t=self.now,
                     subscription=effect.subscription,
-                    start=self._start(effect.start),
-                    unreachable=self.brokers_in(effect.unreachable),
+                    start=self.sources.start(effect.start),
+                    unreachable=brokers_in(self, effect.unreachable),
                 )
             )
 
-    def _start(self, start: StartCut) -> dict[str, int]:
-        return {self._source(each, start.numberings.get(each, 0)): at for each, at in start.first.items()}
-
-    def _former_selves(self, reset: Reset) -> list[str]:
-        """A reset that names a publisher ends what was promised of its other numberings."""
-        named = {each: reset.start.numberings.get(each, 0) for each in reset.publishers}
-        return [
-            name
-            for (publisher, numbering), name in self._sources.items()
-            if publisher in named and name != self._source(publisher, named[publisher])
-        ]
-
     def confirmed(self, client: NodeId, receipt: Receipt) -> None:
         """A publisher was told that the network has its events up to one of them."""
-        name = self._counting.get((client, receipt.publisher), receipt.publisher)
+        name = self.sources.current(client, receipt.publisher)
         key = (name, receipt.topic)
         for sequence in range(self._confirmed.get(key, 0) + 1, receipt.sequence + 1):
             self.record(trace.Confirm(t=self.now, publisher=name, sequence=sequence, topic=receipt.topic))
         self._confirmed[key] = max(receipt.sequence, self._confirmed.get(key, 0))
 
-    def unconfirmed(self, publisher: str, topic: str) -> int:
-        """How many events a publisher has published that it has no receipt of."""
-        key = (publisher, topic)
+    def unconfirmed(self, client: NodeId, publisher: str, topic: str) -> int:
+        """How many events a client has published under that name that it has no receipt of."""
+        key = (self.sources.current(client, publisher), topic)
         return self._sequences.get(key, 0) - self._confirmed.get(key, 0)
 
     def delivered(self, host: SimulatedHost, effect: Deliver) -> None:
@@ -513,26 +481,10 @@ class World:
                     t=self.now,
                     client=host.name,
                     subscription=effect.subscription,
-                    publisher=self._source(event.publisher, effect.numbering),
+                    publisher=self.sources.name(event.publisher, effect.numbering),
                     sequence=event.sequence,
                     best_effort=effect.best_effort,
                 )
             )
             if host.on_deliver is not None:
                 host.on_deliver(effect.subscription, event)
-
-
-def neighbourhood(name: NodeId, links: list[Link], delta: int) -> list[Link]:
-    """The links of a whole tree that belong to one node's neighbourhood."""
-    adjacent: dict[NodeId, list[NodeId]] = {}
-    for a, b in links:
-        adjacent.setdefault(a, []).append(b)
-        adjacent.setdefault(b, []).append(a)
-    topology = Topology(name, delta)
-    frontier, seen = [name], {name}
-    for _ in range(delta + 1):
-        reached = {other: node for node in frontier for other in adjacent.get(node, ()) if other not in seen}
-        topology.add(link(node, other) for other, node in reached.items())
-        frontier = list(reached)
-        seen.update(frontier)
-    return topology.links()

@@ -108,3 +108,25 @@ RESULTS = StructType(
 """What came of a run: its name in a trace table, its options and seed, what happened, and the command that
 runs it again; ``counts`` is {kind of violation: how many},
 ``kinds`` {kind of act: how many} of a run that draws them."""
+
+SHARES = _table({"scenario": TEXT, "deviations": NUMBER, "share": NUMBER, "shares": NUMBER}, {})
+"""What to explore: a part of the schedules of a scenario, by their first deviation."""
+
+EXPLORATIONS = StructType(
+    [
+        *SHARES.fields,
+        *_table(
+            {
+                "schedules": NUMBER,
+                "states": NUMBER,
+                "moves": NUMBER,
+                "steps": NUMBER,
+                "seconds": REAL,
+                "violating": NUMBER,
+            },
+            {"schedule": TEXTS, "found_after": NUMBER, "faults": TEXTS},
+        ).fields,
+    ]
+)
+"""What came of a share: the counts of :class:`gapless.simulation.explore.Exploration`, and the shortest
+schedule that breaks a promise, if any does, with its number of moves and what is wrong."""

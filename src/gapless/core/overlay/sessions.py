@@ -18,7 +18,7 @@ refused               untried still, since it is alive; dialed again like a fail
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from types import MappingProxyType
 
@@ -54,6 +54,12 @@ class Session:
     state: NodeState = NodeState.OPERATIONAL
     was_down: bool = False
     """Whether the peer had been tried and not been reached when the session came."""
+    has_been_heard: bool = False
+    redial: Redial | None = None
+    """How the peer was to be dialed next when the session came. It still counts if the session ends without
+    a word: who is sent away at once must not come back at once."""
+    removals: dict[NodeId, Incarnation] = field(default_factory=dict)
+    """The removals that the peer has told of: which broker, and up to which of its lives."""
 
     @property
     def incarnation(self) -> Incarnation:
@@ -80,6 +86,8 @@ class Sessions:
         a second node that went round them would enter the network behind the back of the first."""
         self.has_been_up = False
         """Whether there was a session in this life."""
+        self.lives: dict[NodeId, Incarnation] = {}
+        """The last life of each broker that there was a session with."""
         self._dialing: dict[NodeId, None] = {}
         self._dialed: dict[NodeId, Micros | None] = {}  # my own sessions, and since when one is unneeded
         self._timing = timing
@@ -93,10 +101,12 @@ class Sessions:
         """The driver reports a new session."""
         peer = identity.node
         assert peer not in self.up, "the driver reports the old session down first"
-        self.up[peer] = Session(identity, heard_at=now, was_down=peer in self.failed)
-        self.failed.pop(peer, None)
+        failed = self.failed.pop(peer, None)
+        self.up[peer] = Session(identity, now, was_down=failed is not None, redial=failed)
         self.refused.pop(peer, None)
         self.has_been_up = True
+        if not identity.is_leaf:
+            self.lives[peer] = identity.incarnation
         self._dialing.pop(peer, None)
         if dialed:
             self._dialed[peer] = None
@@ -105,9 +115,14 @@ class Sessions:
 
     def lost(self, peer: NodeId, now: Micros) -> None:
         """The session broke or the peer closed it: dial again soon, and bypass the peer meanwhile."""
-        if self.up.pop(peer, None) is not None:
-            self._dialed.pop(peer, None)
+        session = self.up.pop(peer, None)
+        if session is None:
+            return
+        self._dialed.pop(peer, None)
+        if session.has_been_heard or session.redial is None:
             self.failed[peer] = Redial(now, self._timing.redial_first)
+        else:
+            self.failed[peer] = self._redial(session.redial, now)
 
     def dial_failed(self, peer: NodeId, now: Micros) -> None:
         """An attempt found nobody; the next pause is twice as long, and a little random."""

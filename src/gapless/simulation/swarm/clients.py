@@ -125,7 +125,7 @@ class Crowd:
         if client == self.desk_owner and stage.rng.random() < 0.7:
             publisher = DESK
         topic = stage.rng.choice(stage.features.topics).name
-        if stage.world.unconfirmed(publisher, topic) < stage.features.window:
+        if stage.world.unconfirmed(client, publisher, topic) < stage.features.window:
             stage.world.publish(client, publisher, topic, self._event())
 
     # -- the named publisher -----------------------------------------------------------------------------

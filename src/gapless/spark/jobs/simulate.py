@@ -52,13 +52,13 @@ def grid_table(runs: Iterable[tuple[Options, int]]) -> pa.Table:
 
 def transform(runs: DataFrame) -> DataFrame:
     """The ``RESULTS`` of the ``RUNS``."""
-    return _a_run_a_task(runs).mapInArrow(_results, RESULTS)
+    return a_row_a_task(runs).mapInArrow(_results, RESULTS)
 
 
 @contextmanager
 def traced(runs: DataFrame) -> Iterator[tuple[DataFrame, DataFrame]]:
     """The ``RESULTS`` and the ``TRACE`` rows of the ``RUNS``, from one execution, while the block lasts."""
-    both = _a_run_a_task(runs).mapInArrow(_results_and_traces, TRACED).persist(StorageLevel.DISK_ONLY)
+    both = a_row_a_task(runs).mapInArrow(_results_and_traces, TRACED).persist(StorageLevel.DISK_ONLY)
     try:
         results, traces = (both.where(f.col(kind).isNotNull()).select(f"{kind}.*") for kind in TRACED.names)
         yield results, traces
@@ -71,11 +71,11 @@ def tasks_of(runs: int) -> int:
     return max(1, min(runs, MOST_TASKS))
 
 
-def _a_run_a_task(runs: DataFrame) -> DataFrame:
+def a_row_a_task(rows: DataFrame) -> DataFrame:
     """Exactly one row a partition, which neither hashing nor dealing out would give."""
-    tasks = tasks_of(runs.count())
+    tasks = tasks_of(rows.count())
     index = (f.col("task") % tasks).cast("int")
-    return runs.zipWithIndex("task").repartitionById(tasks, index).drop("task")
+    return rows.zipWithIndex("task").repartitionById(tasks, index).drop("task")
 
 
 def _results(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

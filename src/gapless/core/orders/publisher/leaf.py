@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from gapless.core.effects import Record
 from gapless.core.messages import PublisherMessage
+from gapless.core.messages.overlay import Removal
 from gapless.core.messages.publisher import (
     Acknowledged,
     Attached,
@@ -83,6 +84,10 @@ class PublisherLeaf(LeafOrder):
         self._outbox.forget(peer)
         if peer == self.publishing.home:
             self.publishing.go_home(None, now, old_is_up=False)
+
+    def broker_removed(self, removal: Removal, now: Micros) -> None:
+        """It may have been the client's own."""
+        self.publishing.own_broker = self.overlay.identity.home
 
     def frontier_changed(self, now: Micros) -> None:
         """Choose the home: the client's own broker when it is there, since the walk stops at it."""

@@ -97,7 +97,8 @@ class Publishing:
         self._topics = topics
         self._outbox = outbox
         self._out = out
-        self._own_broker = identity.home
+        self.own_broker = identity.home
+        """The broker that the promise goes by; another one has its place when it was removed."""
         self._lease = lease
         self._without: dict[SubscriptionId, Micros] = {}
         """Subscriptions that the network gave up, and when this was told last."""
@@ -212,7 +213,7 @@ class Publishing:
         topic, publisher = source
         if publisher in self.fenced:
             return
-        if events and home != self._own_broker:
+        if events and home != self.own_broker:
             self._stays[home if len(self._stays) < STAYS_MAX else SOMEWHERE] = None
         declared = self._topics.get(topic)  # deleted, or not told yet: then the hard promise holds
         relaxed = declared is not None and declared.beyond_delta is BeyondDelta.MARK

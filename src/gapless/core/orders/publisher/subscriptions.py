@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from gapless.core.effects import (
     Effect,
     Persist,
@@ -128,7 +130,7 @@ class Subscriptions:
         if last:
             self._out.append(Send(peer, LogReceived()))
         is_leaf = self._overlay.sessions.up[peer].identity.is_leaf
-        for each in entries:
+        for each in map(self._mended, entries):
             if is_leaf and not (each.news or each.ended or self._knows(each.subscription)):
                 self._claimed.setdefault(peer, []).append(each)
                 self._settling.want(("log", peer))
@@ -173,6 +175,18 @@ class Subscriptions:
                 self._end(line.subscription, now, given_up=line.given_up)
         peer_log.told(line.subscription, line.index)
         self._touched[line.subscription] = None
+
+    def _mended(self, entry: LogEntry) -> LogEntry:
+        """The entry as it is on the tree of now: who told it may not know yet that a broker was removed."""
+        if entry.body is None:
+            return entry
+        path = self._overlay.mended_path(entry.body.path)
+        return entry if path is entry.body.path else replace(entry, body=replace(entry.body, path=path))
+
+    def mend(self) -> None:
+        """A broker was removed: no way leads through it."""
+        for entry in self._log.after(0):
+            entry.body = replace(entry.body, path=self._overlay.mended_path(entry.body.path))
 
     def _answer_forgotten(self, peer: NodeId, entry: LogEntry) -> None:
         """Who speaks of a subscription that has ended is told so: a broker, which waits until all know it,

@@ -1,0 +1,52 @@
+"""Which brokers a partition cuts off: what the world knows and no broker does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gapless.core.effects import LinkAdded, LinkRemoved
+from gapless.core.model import Link, NodeId, Partition
+
+if TYPE_CHECKING:
+    from gapless.simulation.world import World
+
+
+def brokers_in(world: World, partitions: Sequence[Partition]) -> tuple[NodeId, ...]:
+    """The brokers of partitions, and those behind that their detector does not know of: what lies
+    behind a barrier, or has joined behind a partition. Only the world knows them."""
+    found: dict[NodeId, None] = {}
+    tree = adjacent(world) if partitions else {}
+    for partition in partitions:
+        found |= dict.fromkeys(partition.nodes)
+        detector = world.hosts[partition.detector].node
+        known = detector.overlay.topology if detector is not None else ()
+        seen = dict.fromkeys((partition.detector, *partition.nodes)[-2:])
+        behind = [partition.nodes[-1]]
+        while behind:  # a join that has only begun may close a circle
+            node = behind.pop()
+            if node not in known:
+                found[node] = None
+            if node not in known or node == partition.nodes[-1]:
+                new = [each for each in tree.get(node, ()) if each not in seen]
+                seen |= dict.fromkeys(new)
+                behind += new
+    return tuple(sorted(found))
+
+
+def adjacent(world: World) -> dict[NodeId, list[NodeId]]:
+    """The whole primary tree, as the stores of its brokers have it."""
+    links: dict[Link, None] = {}
+    for host in world.hosts.values():
+        own: dict[Link, None] = {}
+        for record in host.store if not host.is_client and host.name not in world.departed else ():
+            if isinstance(record, LinkAdded) and host.name in record.link:
+                own[record.link] = None
+            elif isinstance(record, LinkRemoved):
+                own.pop(record.link, None)
+        links |= own
+    found: dict[NodeId, list[NodeId]] = {}
+    for a, b in sorted(links):
+        found.setdefault(a, []).append(b)
+        found.setdefault(b, []).append(a)
+    return found
