@@ -305,6 +305,30 @@ def a_publisher_that_moves_after_a_client_was_given_up() -> list[str]:
     return scene.faults(s=[1, 8], resets=1)
 
 
+def many_that_were_given_up() -> list[str]:
+    """As before, but s has more subscriptions than a message may have."""
+    scene = Scene(chain("b1", "b2"), p="b2", s="b1", limits=Limits(custody=2, batch=1, piece=1))
+    scene.subscribe("s")
+    scene.world.subscribe("s", "other", TOPIC, "kind = 'y'")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    scene.part(("b1", "b2"), ("s", "b2"))
+    scene.publish("x", "x", "x", "x")
+    scene.run(3_000)
+    assert not scene.faults_of_custody()
+    scene.publish("x")  # 6
+    scene.run(100)
+    scene.part(("p", "b2"))
+    scene.run(1_000)
+    scene.publish("x")
+    scene.run(1_000)
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 8], resets=2)
+
+
 def a_stand_in_that_was_not_reached() -> list[str]:
     """s went live without y1. When b crashes, s comes to y1, which does not know it; but y2 does, so nothing
     is lost, and nothing begins anew."""
@@ -524,6 +548,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_loss_of_which_the_word_is_lost: ("claims-are-believed-the-second-time",),
     a_client_that_was_given_up_before_a_crash: ("given-up-and-forgotten",),
     a_publisher_that_moves_after_a_client_was_given_up: ("publishers-forget-the-given-up",),
+    many_that_were_given_up: ("only-the-last-given-up-is-told",),
     a_stand_in_that_was_not_reached: (),
     a_way_that_ends_before_the_client: ("ways-end-at-the-last-that-is-known",),
     a_generation_that_was_superseded: ("superseded-and-forgotten",),

@@ -491,6 +491,15 @@ def publishers_forget_the_given_up(original: Original, self: Publishing, *about:
     """Rule 12: a publisher that moves brings events to who was given up, and has missed some in between."""
 
 
+@breaks(Subscriptions, "given_up")
+def only_the_last_given_up_is_told(
+    original: Original, self: Subscriptions, peer: NodeId
+) -> tuple[SubscriptionId, ...]:
+    """Rule 12: of those who were given up, publishers are told as many as a message may have."""
+    found: tuple[SubscriptionId, ...] = original(self, peer)
+    return found[-self._limits.piece :]
+
+
 @breaks(Overlay, "_find_next_hop")
 def strangers_are_next_hops(original: Original, self: Overlay, path: Path) -> NodeId | None:
     """Rule 2: publications go to a broker that is no neighbour yet, and has not been told the log."""

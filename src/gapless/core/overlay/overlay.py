@@ -480,9 +480,8 @@ class Overlay:
     def extended(self, path: Path, peer: NodeId) -> Path:
         """The path that the peer should use towards the same destination, as long as a vector needs.
 
-        Away from the destination it is longer by this node and those that the session bypasses. Where the
-        session leads towards the destination, the part that both ways share is left out. If they share all
-        of it, the destination lies beyond what is known here, perhaps behind the peer: then there is none.
+        Away from it that is longer by this node and those that the session bypasses; towards it, the part
+        that both ways share is left out. If that is all, what is known ends before, or behind, the peer.
         """
         if peer in self.topology:
             way = self.topology.path(peer)

@@ -112,7 +112,10 @@ class Subscriptions:
         index_of = earlier.index_of
         untold = dict.fromkeys(each for each in self._log.subscriptions() if each not in index_of)
         last_index = max(index_of.values(), default=0)
-        self._peers[peer] = PeerLog(incarnation, index_of, last_index, untold, ended=earlier.ended)
+        peer_log = PeerLog(incarnation, index_of, last_index, untold, ended=earlier.ended)
+        self._peers[peer] = peer_log
+        if self._overlay.sessions.up[peer].identity.is_leaf:
+            peer_log.given_up = dict.fromkeys(self._given_up)
         self._has_news = True
         if self._is_long(peer, self._log.after(0)):
             self._overlay.hold(peer)
@@ -225,6 +228,9 @@ class Subscriptions:
         self._log.end(subscription, given_up=given_up)
         if given_up:
             self._given_up.setdefault(subscription, False)
+            for peer, peer_log in self._peers.items():
+                if self._overlay.sessions.up[peer].identity.is_leaf:
+                    peer_log.given_up[subscription] = None
         if not self._log.is_wanted(target):
             self._forwarding.give_up(target, now)
         self._ended[subscription] = None
@@ -240,10 +246,12 @@ class Subscriptions:
                 self._end(subscription, now, given_up=True)
 
     def given_up(self, peer: NodeId) -> tuple[SubscriptionId, ...]:
-        """What a publisher's client must be told that goes on elsewhere."""
-        if not self._given_up or not self._overlay.sessions.up[peer].identity.is_leaf:
+        """What a publisher's client that goes on elsewhere must know, and was not told on this session."""
+        peer_log = self._peers.get(peer)
+        if peer_log is None or not peer_log.given_up:
             return ()
-        return tuple(self._given_up)[-self._limits.piece :]
+        found, peer_log.given_up = tuple(peer_log.given_up), {}
+        return found
 
     def own_clients(self) -> list[NodeId]:
         """This broker's own clients that have subscriptions."""
