@@ -13,6 +13,7 @@ from gapless.simulation.trace import (
     Crash,
     Cut,
     Deliver,
+    Fenced,
     Heal,
     Live,
     Publish,
@@ -59,6 +60,7 @@ ADDITIONS: list[Record] = [
     Reset(t=3, subscription="s", publishers=("p",), start={"p": 9}),
     Publish(t=4, client="c", publisher="p", sequence=2**40, topic="t", attributes={}, broker="b"),
     Confirm(t=5, publisher="p", sequence=1, topic="t"),
+    Fenced(t=6, client="c", publisher="p"),
 ]
 
 RECORDS = [record for record, _ in FIXED] + ADDITIONS

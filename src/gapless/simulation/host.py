@@ -108,6 +108,8 @@ class SimulatedHost:
     """With ``crash_next``: how many of the batch's records are synced by then, if not all."""
     on_deliver: Callable[[str, Event], None] | None = None
     """The application of a client: called for each delivered event."""
+    on_receipt: Callable[[Receipt], None] | None = None
+    """Called for each receipt that a client is given."""
     on_restart: Callable[[], None] | None = None
     """The application of a client begins again after a crash."""
     stepped: Callable[[Broker | Leaf], None] | None = None
@@ -280,6 +282,8 @@ class SimulatedHost:
                 world.delivered(self, effect)
             case Receipt():
                 world.confirmed(self.name, effect)
+                if self.on_receipt is not None:
+                    self.on_receipt(effect)
             case Live() | Reset():
                 world.promised(effect)
             case Connect(peer=peer, via=via):
@@ -289,7 +293,7 @@ class SimulatedHost:
                 if connection is not None:
                     world.network.close(self.name, peer, connection)
             case PublisherFenced(publisher=publisher):
-                world.fenced[self.name, publisher] = None
+                world.publisher_fenced(self.name, publisher)
             case Answered() | TopicDeleted():
                 world.told(self.name, effect)
             case LeaveRefused(reason=reason):

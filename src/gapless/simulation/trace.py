@@ -134,8 +134,27 @@ class Heal(_Record, tag="heal", frozen=True, kw_only=True):
     nodes: tuple[str, str]
 
 
+class Fenced(_Record, tag="fenced", frozen=True, kw_only=True):
+    """A client was told that its publisher is somebody else's since later: what the network has not confirmed
+    of it by then may be lost."""
+
+    client: str
+    publisher: str
+
+
 Record: TypeAlias = (
-    Subscribe | Live | Reset | Unsubscribe | Publish | Confirm | Deliver | Crash | Restart | Cut | Heal
+    Subscribe
+    | Live
+    | Reset
+    | Unsubscribe
+    | Publish
+    | Confirm
+    | Deliver
+    | Crash
+    | Restart
+    | Cut
+    | Heal
+    | Fenced
 )
 
 _encoder = msgspec.json.Encoder()

@@ -52,6 +52,7 @@ from gapless.core.model import (
     Micros,
     NodeId,
     Topic,
+    link,
 )
 from gapless.core.node import NodeConfig
 from gapless.core.overlay.sessions import Timing
@@ -96,6 +97,8 @@ class World:
         """Clients whose names were taken by others, and what they were told."""
         self.twins: dict[NodeId, NodeId] = {}
         """Machines that run a second node of a name."""
+        self.foreign: dict[NodeId, None] = {}
+        """Brokers of other networks."""
         self.refused: list[tuple[NodeId, str]] = []
         """Brokers that were asked to leave and could not, and why."""
         self.removals: dict[NodeId, str] = {}
@@ -106,6 +109,9 @@ class World:
         self._centres: dict[NodeId, NodeId] = {}
         self._agenda: list[tuple[Micros, int, Callable[[Any], None], Any]] = []
         self._count = 0
+        self._by_clock: dict[NodeId, None] = {}
+        """Clients whose next incarnations begin at their clock's reading, as those of live clients do: who
+        lost its store, or shares its name, must not begin where somebody was already."""
         self.fenced: dict[tuple[NodeId, str], None] = {}
         """Clients, and publishers that somebody else is since later."""
         self.sources = Sources()
@@ -163,7 +169,9 @@ class World:
         assert config.home is not None
 
         def make(stored: list[Record]) -> Leaf:
-            return Leaf(config, stored, topics=self.topics, rng=self.random(f"client {machine}"))
+            least = self.hosts[machine].now if machine in self._by_clock else config.least_incarnation
+            begun = replace(config, least_incarnation=least)
+            return Leaf(begun, stored, topics=self.topics, rng=self.random(f"client {machine}"))
 
         host = self.hosts[machine] = SimulatedHost(self, machine, make, is_client=True)
         self.homes[machine] = config.home
@@ -185,6 +193,7 @@ class World:
         """A second client of a name that is in use, at the same home."""
         machine = f"{name}'"
         self.twins[machine] = name
+        self._by_clock[name] = None
         return self._add_client(
             machine,
             NodeConfig(
@@ -201,6 +210,11 @@ class World:
         node = self.hosts[client].node
         return (node.identity.home if node is not None else None) or self.homes[client]
 
+    def add_foreign_broker(self, name: NodeId, near: NodeId) -> SimulatedHost:
+        """A broker with the store of another network, which had a broker of that name too."""
+        self.foreign[name] = None
+        return self.add_broker(name, records=[NetworkBound(f"not {NETWORK}"), LinkAdded(link(near, name))])
+
     def leaf(self, name: NodeId) -> Leaf:
         """The running client of that name."""
         node = self.hosts[name].node
@@ -215,7 +229,7 @@ class World:
 
     def brokers(self) -> list[NodeId]:
         """The names of all brokers of the network, running or not."""
-        others = (self.homes, self.departed, self.twins)
+        others = (self.homes, self.departed, self.twins, self.foreign)
         return [name for name in self.hosts if not any(name in each for each in others)]
 
     def leave(self, name: NodeId) -> None:
@@ -313,16 +327,20 @@ class World:
         self.departed.pop(name, None)
         self.record(trace.Restart(t=self.now, node=name))
         self.network.dark.pop(name, None)
+        for key in [key for key in self.fenced if key[0] == name]:
+            del self.fenced[key]  # it finds out again
         host = self.hosts[name]
         host.start()
         if host.on_restart is not None:
             host.on_restart()
 
     def lose_store(self, name: NodeId) -> None:
-        """A killed client comes back without its store: its publishers count anew, under the same names."""
+        """A killed client comes back without its store: its publishers count anew, under the same names, and
+        its incarnations begin at its clock's reading, as those of clients do."""
         host = self.hosts[name]
         assert not host.is_up, f"{name} runs"
         host.store.clear()
+        self._by_clock[name] = None
         self.sources.lost(name)
 
     def replace(self, name: NodeId, *, join: tuple[NodeId, ...], clock: Micros | None = None) -> None:
@@ -467,6 +485,12 @@ class World:
         for sequence in range(self._confirmed.get(key, 0) + 1, receipt.sequence + 1):
             self.record(trace.Confirm(t=self.now, publisher=name, sequence=sequence, topic=receipt.topic))
         self._confirmed[key] = max(receipt.sequence, self._confirmed.get(key, 0))
+
+    def publisher_fenced(self, client: NodeId, publisher: str) -> None:
+        """A client was told that somebody else is this publisher: what is not confirmed is not promised."""
+        self.fenced[client, publisher] = None
+        name = self.sources.current(client, publisher)
+        self.record(trace.Fenced(t=self.now, client=client, publisher=name))
 
     def unconfirmed(self, client: NodeId, publisher: str, topic: str) -> int:
         """How many events a client has published under that name that it has no receipt of."""

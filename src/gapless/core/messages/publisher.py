@@ -188,3 +188,5 @@ class Superseded(msgspec.Struct, frozen=True, array_like=True, tag="superseded")
     topic: str
     publisher: str
     generation: Generation
+    refused: bool = False
+    """The sender has taken nothing of what it answers; otherwise it may have, and passed it on."""

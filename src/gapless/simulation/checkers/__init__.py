@@ -8,7 +8,7 @@ matching, once.
 
 A promise ends in three ways only: with the subscription (an unsubscribe, a crash of its client if it is not
 durable), with the trace, or by a reset that names the publisher. An event that is not confirmed when its
-publisher's client crashes may be lost.
+publisher's client crashes, or is told that the publisher is somebody else's since, may be lost.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from gapless.simulation.trace import (
     Confirm,
     Crash,
     Deliver,
+    Fenced,
     Live,
     Publish,
     Record,
@@ -126,6 +127,8 @@ class History:
         self.unfounded: list[int] = []
         """Confirmations of what was not published."""
         self._crashes: dict[str, list[int]] = {}
+        self._fences: dict[tuple[str, str], int] = {}
+        """By client and publisher, when the client was told last that the publisher is not its own."""
         self._selectors = selectors
         self._matchers: dict[str, Matcher] = {}
         self._verdicts: dict[str, dict[bytes, bool]] = {}
@@ -173,14 +176,15 @@ class History:
         return found
 
     def excused(self, stream: Stream, sequence: int) -> bool:
-        """Whether the publisher's client crashed before the network confirmed that it has the event."""
-        if not self._crashes or sequence in stream.confirmed:
+        """Whether the publisher's client crashed, or was fenced, before the network confirmed the event."""
+        if not (self._crashes or self._fences) or sequence in stream.confirmed:
             return False
         published = stream.published[sequence]
         record = self.records[published]
         assert isinstance(record, Publish)
         crashes = self._crashes.get(record.client, [])
-        return bool(crashes) and crashes[-1] > published
+        fenced = self._fences.get((record.client, record.publisher), -1)
+        return max(fenced, *crashes[-1:], -1) > published
 
     def _matcher(self, selector: str) -> Matcher:
         if selector not in self._matchers:
@@ -206,6 +210,8 @@ class History:
                         ended.ended = index
                 case Crash():
                     self._crash(index, record.node, opened)
+                case Fenced():
+                    self._fences[record.client, record.publisher] = index
                 case _:
                     pass
 

@@ -24,11 +24,13 @@ class Budget:
         """The most that were there at a time."""
         self.links: dict[Pair, None] = {}
         """Links that are cut, and sessions that were suspected."""
+        self.is_closed = False
+        """Whether nothing may fail now, whatever there is room for."""
         self._world = world
 
     def has_room(self, *besides: NodeId) -> bool:
         """Whether one more may fail; who has failed already may do so again."""
-        return self.used(*besides) < self.most
+        return not self.is_closed and self.used(*besides) < self.most
 
     def used(self, *besides: NodeId) -> int:
         """How many failures there are, without those of some nodes."""

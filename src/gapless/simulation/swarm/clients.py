@@ -10,24 +10,31 @@ from gapless.core.effects import Record, publisher_of
 from gapless.core.leaf import Leaf
 from gapless.core.model import NodeId
 from gapless.simulation import workload
+from gapless.simulation.host import SimulatedHost
 from gapless.simulation.swarm.stage import Stage
+from gapless.simulation.swarm.watching import Watch
 
 MOST_CLIENTS = 9
 MOST_SUBSCRIPTIONS = 6
 KINDS = ("x", "y", "z")
 DESK = "desk"
 """The named publisher, which clients hand on to each other."""
+PEN = "pen"
+"""The name that several clients publish under, each with a store of its own."""
 
 
 class Crowd:
     """The clients of a run."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, watch: Watch) -> None:
         self.stage = stage
+        self._watch = watch
         self._subscriptions: dict[NodeId, int] = {}
         self._open: dict[NodeId, list[str]] = {}
         self._desk_store: list[Record] = []
         self.desk_owner: NodeId | None = None
+        self._pens: dict[NodeId, None] = {}
+        """The clients that publish under the shared name."""
         for _ in range(stage.features.clients):
             self.connect(stage)
 
@@ -41,11 +48,36 @@ class Crowd:
             return False
         name = f"c{len(world.homes)}"
         home = homes[-1] if rng.random() < 0.4 else rng.choice(homes)
-        host = world.add_client(name, home)
-        host.make = self._without_the_desk(host.make)
-        host.on_restart = lambda: self._begin_again(name)
+        world.clock_offset[name] = len(world.homes)  # no two clocks agree to the microsecond
+        self._moves_in(world.add_client(name, home))
         if rng.random() < 0.5:
             self._subscribe(name)
+        return True
+
+    def _moves_in(self, host: SimulatedHost) -> None:
+        host.make = self._without_the_desk(host.make)
+        host.on_restart = lambda: self._begin_again(host.name)
+        self._watch.looks_at(host)
+
+    def double(self, stage: Stage) -> bool:
+        """Somebody starts a second client of a name. It takes the name over, or waits until that is free and
+        gives up after a while."""
+        world, rng = stage.world, stage.rng
+        names = [
+            each for each in stage.clients() if each not in world.twins and f"{each}'" not in world.hosts
+        ]
+        if not names:
+            return False
+        first, take_over = rng.choice(names), rng.random() < 0.6
+        world.clock_offset[f"{first}'"] = len(world.homes)
+        host = world.add_client_twin(first, take_over=take_over)
+        self._moves_in(host)
+        self._subscribe(host.name)
+        if take_over:
+            stage.ended[first] = None  # whatever it is told, and when
+        else:
+            stage.passing[host.name] = None
+            world.at(world.now + 2 * stage.span(), stage.end_second, host.name)
         return True
 
     def subscribe(self, stage: Stage) -> bool:
@@ -124,9 +156,26 @@ class Crowd:
         publisher = client
         if client == self.desk_owner and stage.rng.random() < 0.7:
             publisher = DESK
+        elif client in self._pens and stage.rng.random() < 0.7:
+            publisher = PEN
         topic = stage.rng.choice(stage.features.topics).name
         if stage.world.unconfirmed(client, publisher, topic) < stage.features.window:
             stage.world.publish(client, publisher, topic, self._event())
+
+    def share_a_name(self, stage: Stage) -> bool:
+        """A client publishes under the name that another one may use too; who did so before is told, and
+        stops. More than two at a time do not: two that give way to a third would begin alike."""
+        for each in [each for each in self._pens if (each, PEN) in stage.world.fenced]:
+            del self._pens[each]
+        clients = [each for each in stage.clients() if each not in self._pens]
+        if not clients or len(self._pens) > 1:
+            return False
+        client = stage.rng.choice(clients)
+        self._pens[client] = None
+        for each in self._pens:
+            if stage.world.hosts[each].is_up:
+                self._publish(each)
+        return True
 
     # -- the named publisher -----------------------------------------------------------------------------
 
@@ -145,6 +194,7 @@ class Crowd:
     def _take_desk(self, client: NodeId) -> None:
         """Its store is handed on: what its clients have made durable for it, one after the other."""
         self.desk_owner = client
+        self.stage.keeps_its_store = {client: None}
         for each in self.stage.world.homes:
             host = self.stage.world.hosts[each]
             self._desk_store += [record for record in host.store if publisher_of(record) == DESK]

@@ -9,6 +9,7 @@ from gapless.core.limits import Limits
 from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, Micros, OrderName, Topic
 from gapless.core.overlay.sessions import Timing
 from gapless.simulation.network import Latency
+from gapless.simulation.swarm.squeezes import Squeeze, repertoire
 
 FAULTS = (
     "crash",
@@ -27,14 +28,18 @@ FAULTS = (
     "cut off a client",
     "move a client",
     "adopt",
+    "lose a store",
+    "share a name",
+    "double a client",
+    "double a broker",
+    "foreign broker",
     "join",
     "leave",
     "replace",
     "aim at a message",
     "aim at a phase",
 )
-"""Acts that a seed may have or not. (Removing dead brokers for good, and names that come back without their
-store, will be two more.)"""
+"""Acts that a seed may have or not."""
 CALM = ("publish", "burst", "subscribe", "unsubscribe", "connect", "heal")
 """Acts that every seed has."""
 
@@ -55,7 +60,9 @@ class Features:
     fault_share: float
     """The part of the acts that are faults."""
     squeezes: float
-    """The part of the episodes that are squeezes; see ``script``."""
+    """The part of the episodes that are squeezes."""
+    repertoire: tuple[Squeeze, ...]
+    """The squeezes that the seed comes back to."""
     background: int
     """How many events are published at any time, besides those of the acts."""
     window: int
@@ -98,8 +105,8 @@ def features_of(seed: int) -> Features:
     faults = tuple(each for each in FAULTS if rng.random() < share) or (rng.choice(FAULTS),)
     return Features(
         delta=delta,
-        max_down=delta + (rng.choice((1, 1, 2, 5)) if beyond else 0),
-        brokers=rng.choice((3, 5, 6, 7, 8) if beyond else (2, 3, 3, 3, 4, 4, 5, 6, 8)),
+        max_down=delta + (rng.choice((1, 1, 2, 5, 6)) if beyond else 0),
+        brokers=rng.choice((3, 5, 6, 7, 8, 8) if beyond else (2, 3, 3, 3, 4, 4, 5, 6, 8)),
         fanout=rng.choice((1, 1, 2) if beyond else (1, 2, 3)),
         clients=rng.randrange(2, 6),
         faults=faults,
@@ -107,10 +114,11 @@ def features_of(seed: int) -> Features:
         acts=rng.choice((4, 8, 16)),
         fault_share=rng.choice((0.2, 0.35, 0.5)),
         squeezes=rng.choice((0.2, 0.5, 0.9)),
+        repertoire=repertoire(rng),
         background=rng.choice((0, 0, 20, 60)),
         window=rng.choice((1, 4, 20, 1_000, 1_000)),
         simple=rng.random() < 0.8,
-        topics=_topics(rng),
+        topics=_topics(rng, beyond=beyond),
         limits=_limits(rng, timing),
         timing=timing,
         latency=latency,
@@ -138,10 +146,11 @@ def _times(rng: Random) -> tuple[Latency, Timing]:
     )
 
 
-def _topics(rng: Random) -> tuple[Topic, ...]:
+def _topics(rng: Random, *, beyond: bool) -> tuple[Topic, ...]:
     hold = Topic("market", OrderName.PUBLISHER, BeyondDelta.HOLD)
     mark = Topic("tape", OrderName.PUBLISHER, BeyondDelta.MARK)
-    return rng.choice(((hold,), (hold,), (hold,), (mark,), (hold, mark)))
+    alone = ((hold,), (hold,), (hold,), (mark,))
+    return rng.choice((*alone, *[(hold, mark)] * (4 if beyond else 1)))
 
 
 def _limits(rng: Random, timing: Timing) -> Limits:
@@ -152,7 +161,7 @@ def _limits(rng: Random, timing: Timing) -> Limits:
         lease = 4 * timing.suspect_after
     return Limits(
         lease=lease,
-        custody=rng.choice((usual.custody,) * 4 + (5, 40)),
+        custody=rng.choice((usual.custody,) * 4 + (2, 5, 40)),
         waiting=rng.choice((usual.waiting, usual.waiting, 1, 5)),
         look_every=rng.choice((usual.look_every, 100 * MILLISECOND)),
         piece=rng.choice((usual.piece, 1, 1, 2, 5)),

@@ -43,7 +43,7 @@ def leave(stage: Stage) -> bool:
     homes = set(stage.world.homes.values())
     members = [name for name in stage.members() if name not in homes and name not in stage.leaving]
     edge = [name for name in members if len(stage.neighbours(name)) == 1]
-    if not edge or len(stage.world.brokers()) < 3:
+    if not edge or len(stage.world.brokers()) < 3 or stage.budget.is_closed:
         return False
     name = stage.rng.choice(edge)
     stage.leaving[name] = None

@@ -91,7 +91,7 @@ def judge(script: Script, trouble: dict[str, int]) -> Outcome:
         {} if raised else {"never confirmed": unconfirmed(world), "never left custody": in_custody(world)}
     )
     counts = {str(kind): count for kind, count in report.counts.items()} | trouble
-    counts |= {kind: count for kind, count in waiting.items() if count}
+    counts |= {kind: count for kind, count in waiting.items() if count} | +stage.trouble
     return Outcome(
         seed=world.seed,
         verdict="violated" if counts else "ok",
@@ -109,14 +109,18 @@ def judge(script: Script, trouble: dict[str, int]) -> Outcome:
 
 
 def unconfirmed(world: World) -> int:
-    """How many events publishers still retain."""
+    """How many events publishers still retain, but those who know that their name is somebody else's."""
     found = 0
     for name in world.homes:
         node = world.hosts[name].node
+        if node is None:
+            continue  # it has ended for good
         assert isinstance(node, Leaf)
         order = node.orders[OrderName.PUBLISHER]
         assert isinstance(order, PublisherLeaf)
-        found += sum(len(each.events) for each in order.publishing.retained.values())
+        publishing = order.publishing
+        for (_, publisher), retained in publishing.retained.items():
+            found += len(retained.events) if publisher not in publishing.fenced else 0
     return found
 
 

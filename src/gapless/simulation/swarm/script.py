@@ -3,42 +3,15 @@
 from __future__ import annotations
 
 from gapless.core.model import SECOND, Micros
-from gapless.simulation.swarm import crashes, links, membership
+from gapless.simulation.swarm import crashes, links, membership, names
 from gapless.simulation.swarm.aiming import Aims
 from gapless.simulation.swarm.clients import Crowd
 from gapless.simulation.swarm.features import CALM
+from gapless.simulation.swarm.squeezes import KINDS, REST
 from gapless.simulation.swarm.stage import Act, Stage
+from gapless.simulation.swarm.watching import Watch
 
 WARM_UP: Micros = 1 * SECOND
-BREAKS = (
-    "crash",
-    "crash silently",
-    "crash and lose what is under way",
-    "crash in a batch",
-    "cut",
-    "cut one way",
-    "cut noticed",
-    "suspect",
-    "move a client",
-    "aim at a message",
-)
-HAMPERS = ("slow down", "slow line", "starve")
-GROWTH = ("join", "replace", "leave")
-SQUEEZES = (
-    ("break", "hamper", "subscribe", "break", "publish", "publish"),
-    ("break", "hamper", "subscribe", "connect", "break", "publish", "publish"),
-    ("break", "hamper", "heal", "subscribe", "publish", "break", "publish"),
-    ("hamper", "grow", "connect", "publish", "break", "publish", "publish"),
-    ("grow", "connect", "publish", "subscribe", "publish", "publish"),
-    ("break", "break", "burst", "hamper", "break", "burst", "heal", "publish"),
-    ("subscribe", "break", "hamper", "burst", "heal", "break", "publish"),
-    ("cut noticed", "hamper", "subscribe", "move a client", "publish", "publish"),
-    ("cut noticed", "hamper", "subscribe", "connect", "crash", "publish", "publish"),
-    ("cut noticed", "hamper", "heal", "subscribe", "hamper", "crash", "publish", "publish"),
-    ("move a client", "burst", "hamper", "move a client", "burst", "publish"),
-)
-"""Episodes in which things happen that are dangerous one after the other: somebody is not reached, somebody
-else hears late, a subscription comes just then, and publishers move."""
 TRIES = 4
 """How often an act is tried that cannot be done now."""
 
@@ -48,7 +21,8 @@ class Script:
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self.crowd = crowd = Crowd(stage)
+        self.watch = Watch(stage)
+        self.crowd = crowd = Crowd(stage, self.watch)
         self.aims = Aims(stage, (crowd.publish, crowd.burst, crowd.subscribe, crowd.connect))
         self.acts: dict[str, Act] = {
             "crash": crashes.crash,
@@ -67,6 +41,11 @@ class Script:
             "cut off a client": links.cut_off_a_client,
             "move a client": links.move_a_client,
             "adopt": crowd.adopt,
+            "lose a store": names.lose_a_store,
+            "share a name": crowd.share_a_name,
+            "double a client": crowd.double,
+            "double a broker": names.double_a_broker,
+            "foreign broker": names.a_foreign_broker,
             "join": membership.join,
             "leave": membership.leave,
             "replace": membership.replace,
@@ -80,6 +59,7 @@ class Script:
             "heal": links.heal_early,
         }
         self.closes = self._write()
+        self.watch.look_every(stage.features.breath // 4)
 
     def _write(self) -> Micros:
         """Spread the acts over the time; the answer is when the last one is done."""
@@ -90,6 +70,9 @@ class Script:
             moment += stage.gap(4 * features.breath)
             longest = features.breath // rng.choice((1, 1, 4, 20))
             for name in self._episode():
+                if name == REST:
+                    moment += int(features.breath * (0.5 + rng.random()))
+                    continue
                 moment += stage.gap(longest)
                 at(moment, self._attempt, (name, TRIES))
         for _ in range(features.background):
@@ -100,17 +83,16 @@ class Script:
         """The acts of an episode: any, or those of a squeeze."""
         rng, features = self.stage.rng, self.stage.features
         if rng.random() < features.squeezes:
-            drawn = [self._of_the_kind(slot) for slot in rng.choice(SQUEEZES)]
-            return [name for name in drawn if name is not None]
+            return [self._of_the_kind(slot) for slot in rng.choice(features.repertoire)]
         return [self._draw() for _ in range(features.acts)]
 
-    def _of_the_kind(self, slot: str) -> str | None:
-        """An act for a slot of a squeeze, if the seed has one."""
-        kinds = {"break": BREAKS, "hamper": HAMPERS, "grow": GROWTH}
-        if slot not in kinds:
-            return slot if slot in CALM or slot in self.stage.features.faults else None
-        present = [name for name in kinds[slot] if name in self.stage.features.faults]
-        return self.stage.rng.choice(present) if present else None
+    def _of_the_kind(self, slot: str) -> str:
+        """An act for a slot of a squeeze: of those that the seed has, if it has one of the kind."""
+        if slot not in KINDS:
+            return slot
+        kind = KINDS[slot]
+        present = [name for name in kind if name in self.stage.features.faults]
+        return self.stage.rng.choice(present or kind)
 
     def _draw(self) -> str:
         stage = self.stage

@@ -9,7 +9,7 @@ from random import Random
 from typing import TypeAlias
 
 from gapless.core.broker import Broker
-from gapless.core.model import Micros, NodeId
+from gapless.core.model import SECOND, Micros, NodeId
 from gapless.simulation.swarm.budget import Budget, Pair
 from gapless.simulation.swarm.features import Features
 from gapless.simulation.world import World
@@ -28,9 +28,22 @@ class Stage:
         """Whether things may still break."""
         self.without_store: dict[NodeId, tuple[NodeId, ...]] = {}
         """Brokers that will come back without their store, and through whom they join."""
+        self.lost_stores: dict[NodeId, None] = {}
+        """Clients that will come back without their store."""
+        self.keeps_its_store: dict[NodeId, None] = {}
+        """Clients whose store is handed on to others."""
+        self.ended: dict[NodeId, None] = {}
+        """Clients that do not come back."""
+        self.passing: dict[NodeId, None] = {}
+        """Second clients that end before the run does."""
+        self.intruders: dict[NodeId, Pair | None] = {}
+        """Brokers that nobody may let in, and the link that is cut while they are there."""
+        self.trouble: Counter[str] = Counter()
+        """What was wrong while the run went on."""
         self.leaving: dict[NodeId, None] = {}
         self.focus: tuple[NodeId, ...] = ()
         """The nodes that failed last: what happens near them is more dangerous than elsewhere."""
+        self._with_the_intruder: Pair | None = None
 
     def gap(self, longest: Micros) -> Micros:
         """Some while up to the longest: a short one as likely as one ten times as long."""
@@ -82,7 +95,8 @@ class Stage:
 
     def may_crash(self, victim: NodeId) -> bool:
         """Whether the node runs, and the budget has room for it; a client needs none."""
-        if not self.world.hosts[victim].is_up or victim in self.world.departed or not self.is_open:
+        host, gone = self.world.hosts[victim], self.world.departed
+        if not host.is_up or victim in gone or victim in self.intruders or not self.is_open:
             return False
         return victim in self.world.homes or self.budget.has_room(victim)
 
@@ -97,9 +111,15 @@ class Stage:
         world = self.world
         host = world.hosts[victim]
         host.crash_next, host.keeps = False, None
-        if host.is_up or victim in world.departed:
+        gone = (world.departed, world.taken, self.ended)
+        if host.is_up or any(victim in each for each in gone):
             self.without_store.pop(victim, None)
+            self.lost_stores.pop(victim, None)
             return
+        if victim in self.lost_stores:
+            del self.lost_stores[victim]
+            world.lose_store(victim)
+            self._set_clock(victim)
         join = self.without_store.pop(victim, None)
         if join is None:
             world.restart(victim)
@@ -113,11 +133,62 @@ class Stage:
             return self.world.now
         return self.world.now + self.rng.choice((0, 0, 3_600_000_000))
 
+    def _set_clock(self, client: NodeId) -> None:
+        """The clock of a client whose machine is new may be wrong in either direction."""
+        if self.features.clock_steps:
+            back = self.rng.randrange(max(self.world.now - SECOND, 1))
+            self.world.clock_offset[client] = self.rng.choice((0, -back, 3_600 * SECOND))
+
+    def end_second(self, client: NodeId) -> None:
+        """A second client ends, and does not come back; unless it is the only one by now."""
+        self.passing.pop(client, None)
+        if self.world.twins[client] in self.world.taken:
+            return
+        self.ended[client] = None
+        if self.world.hosts[client].is_up:
+            self.world.crash(client)
+
+    # -- who must not get in -----------------------------------------------------------------------------
+
+    def break_until_the_intruder_ends(self, pair: Pair) -> None:
+        """Cut a link for as long as the intruder is there that comes next."""
+        self.budget.spend(pair)
+        self.world.cut(*pair)
+        self._with_the_intruder = pair
+
+    def intrudes(self, machine: NodeId) -> None:
+        """Nobody may let this broker in: it ends after a while, and nothing else fails until then."""
+        self.intruders[machine], self._with_the_intruder = self._with_the_intruder, None
+        self.budget.is_closed = True
+        self.world.at(self.world.now + 3 * self.features.breath, self._end_intruder, machine)
+
+    def _end_intruder(self, machine: NodeId) -> None:
+        if machine not in self.intruders:
+            return
+        pair = self.intruders.pop(machine)
+        self.budget.is_closed = bool(self.intruders)
+        world = self.world
+        node = world.hosts[machine].node
+        if node is not None and node.overlay.sessions.up:
+            self.trouble["let in who must not be"] += 1
+        world.departed[machine] = None
+        world.hosts[machine].crash()
+        if pair is not None and pair in self.budget.links:
+            self.budget.refund(pair)
+            world.heal(*pair)
+
     def heal_all(self) -> None:
         """Repair everything: from now on the network must make progress."""
         self.is_open = False
         world = self.world
         world.aim = None
+        for machine in [*self.intruders]:
+            self._end_intruder(machine)
+        for client in [*self.passing]:
+            self.end_second(client)
+        for client in self.ended:
+            if world.hosts[client].is_up and not world.leaf(client).overlay.sessions.has_been_up:
+                world.crash(client)  # it has waited for its name, in vain
         for a, b in [*world.network.cut]:
             world.heal(a, b)
         for a, b in [*world.network.starved]:

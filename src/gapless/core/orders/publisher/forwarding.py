@@ -195,7 +195,7 @@ class Forwarding:
         self.supersede(source, generation, now)
         stream = self.custody.streams[source]
         if stream.generation > generation:
-            self._outbox.supersede(peer, source, stream.generation)
+            self._outbox.supersede(peer, source, stream.generation, refused=True)
             return None
         return stream
 

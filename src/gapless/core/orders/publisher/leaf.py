@@ -114,8 +114,8 @@ class PublisherLeaf(LeafOrder):
             case AttachWanted():
                 if peer == self.publishing.home:
                     self.publishing.go_home(peer, now, old_is_up=False)
-            case Superseded(topic=topic, publisher=publisher, generation=generation):
-                self.publishing.superseded(peer, (topic, publisher), generation, now)
+            case Superseded():
+                self.publishing.superseded(peer, message, now)
             case LogReceived() | SyncWanted() | Synced() | Attached() | Detached():
                 pass  # between brokers, and to them
 
@@ -123,9 +123,9 @@ class PublisherLeaf(LeafOrder):
         """What an earlier numbering says is no more to be taken, and must not be acknowledged either: its
         publisher has to be told."""
         source = source_of(run.events[0])
-        known = self.subscribing.generation_of(source)
-        if run.header.generation[0] < known[0]:
-            self._outbox.supersede(peer, source, known)
+        known = self.subscribing.numbering_of(source)
+        if run.header.generation[0] < known:
+            self._outbox.supersede(peer, source, (known, 0))
         else:
             flow = (*source, run.header.generation)
             self._outbox.acknowledge(peer, flow, [event.sequence for event in run.events])

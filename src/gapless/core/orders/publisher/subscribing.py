@@ -96,6 +96,8 @@ class Subscribing:
         self._count = 0
         self._indexes: dict[str, MatchIndex[SubscriptionId]] = {}
         self._highest: dict[Source, tuple[Generation, int]] = {}
+        self._taken: dict[Source, int] = {}
+        """By stream the latest numbering that some broker has taken events of, as confirmations tell."""
         self._touched = False
 
     # -- asking ------------------------------------------------------------------------------------------
@@ -193,6 +195,8 @@ class Subscribing:
         ]
         for publisher, last in taken.items():
             own.cut[publisher] = max((last.numbering, last.sequence), own.cut.get(publisher, NOWHERE))
+            source = (own.topic, publisher)
+            self._taken[source] = max(last.numbering, self._taken.get(source, 0))
         start = _start(own, sorted(present))
         self._announce(own, start, list(pending))
         if raised:
@@ -226,9 +230,10 @@ class Subscribing:
 
     # -- events ------------------------------------------------------------------------------------------
 
-    def generation_of(self, source: Source) -> Generation:
-        """The latest generation of a stream that has come here."""
-        return self._highest.get(source, (NEVER, 0))[0]
+    def numbering_of(self, source: Source) -> int:
+        """The latest numbering of a stream that has come here, or that somebody took before it was known."""
+        came = self._highest.get(source, (NEVER, 0))[0][0]
+        return max(came, self._taken.get(source, 0))
 
     def receive(self, peer: NodeId, run: Run) -> None:
         """Deliver what is new, promised, and known to all who forwarded it."""

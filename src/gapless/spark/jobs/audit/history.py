@@ -141,13 +141,21 @@ class History:
         )
 
     def with_fate(self, events: DataFrame) -> DataFrame:
-        """Events with ``confirmed`` (beyond doubt) and ``excused`` (their client crashed before that)."""
+        """Events with ``confirmed`` (beyond doubt) and ``excused`` (their client crashed before that, or was
+        told that the publisher is somebody else's since)."""
         confirmed = self.confirmations.where(f.col("found") == 1).select(*EVENT).distinct()
         crashes = self.of("crash").groupBy("run", f.col("node").alias("by")).agg(f.max("line").alias("crash"))
+        fences = (
+            self.of("fenced")
+            .groupBy("run", f.col("client").alias("by"), "publisher")
+            .agg(f.max("line").alias("fence"))
+        )
+        ended = f.greatest(f.coalesce("crash", f.lit(0)), f.coalesce("fence", f.lit(0)))
         return (
             events.join(confirmed.withColumn("confirmed", f.lit(True)), [*EVENT], "left")
             .join(f.broadcast(crashes), ["by", "run"], "left")
+            .join(f.broadcast(fences), ["by", "publisher", "run"], "left")
             .withColumn("confirmed", f.coalesce("confirmed", f.lit(False)))
-            .withColumn("excused", ~f.col("confirmed") & (f.coalesce("crash", f.lit(0)) > f.col("published")))
-            .drop("crash")
+            .withColumn("excused", ~f.col("confirmed") & (ended > f.col("published")))
+            .drop("crash", "fence")
         )

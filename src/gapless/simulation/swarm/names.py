@@ -1,0 +1,53 @@
+"""Names that come back or are in use: clients without their store, second brokers, and brokers of another
+network. (Second clients, and two clients that publish under one name, are in ``clients``.)"""
+
+from __future__ import annotations
+
+from gapless.simulation.swarm.stage import Stage
+
+
+def lose_a_store(stage: Stage) -> bool:
+    """A client dies with its disk, and comes back under its name; its clock may have been set back, or on."""
+    clients = [name for name in stage.clients() if name not in stage.keeps_its_store]
+    if not clients:
+        return False
+    victim = stage.rng.choice(clients)
+    stage.world.crash(victim, silently=stage.rng.random() < 0.5)
+    stage.lost_stores[victim] = None
+    stage.crashed(victim)
+    return True
+
+
+def double_a_broker(stage: Stage) -> bool:
+    """Somebody starts a second broker of a name, with a copy of the first one's store or none.
+
+    Nothing fails while it is there, but a link between the first one and somebody who has no session with it:
+    so nobody has a reason to let the second one in.
+    """
+    world, rng = stage.world, stage.rng
+    names = [name for name in stage.members() if f"{name}'" not in world.hosts]
+    is_leaving = any(name not in world.departed for name in stage.leaving)
+    if stage.intruders or not names or is_leaving or stage.budget.used():
+        return False
+    first = rng.choice(names)
+    known = [each for each in stage.members() if first in world.broker(each).overlay.topology]
+    far = [each for each in known if each != first and each not in world.hosts[first].connections]
+    if far and rng.random() < 0.7:
+        stage.break_until_the_intruder_ends((first, rng.choice(far)))
+    points = [each for each in known if each != first and (first, each) not in world.network.cut]
+    copied = not points or rng.random() < 0.6
+    join = () if copied else (rng.choice(points),)
+    machine = world.add_twin(first, join=join, copied=copied).name
+    stage.intrudes(machine)
+    return True
+
+
+def a_foreign_broker(stage: Stage) -> bool:
+    """A broker with the store of another network takes one of this one for its neighbour."""
+    members = stage.members()
+    if stage.intruders or not members:
+        return False
+    name = f"z{len(stage.world.foreign)}"
+    stage.world.add_foreign_broker(name, stage.rng.choice(members))
+    stage.intrudes(name)
+    return True
