@@ -309,7 +309,7 @@ def _size(world: World, name: NodeId) -> dict[str, int]:
         "log": len(order.log.subscriptions()),
         "sessions": len(order.peers),
         "told": sum(
-            len(each.index_of) + len(each.untold) + len(each.ended) + len(each.confirmed) + len(each.news)
+            len(each.index_of) + len(each.untold) + len(each.ended) + len(each.confirmed)
             for each in order.peers.values()
         ),
     }

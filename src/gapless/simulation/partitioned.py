@@ -21,13 +21,16 @@ def brokers_in(world: World, partitions: Sequence[Partition]) -> tuple[NodeId, .
         found |= dict.fromkeys(partition.nodes)
         detector = world.hosts[partition.detector].node
         known = detector.overlay.topology if detector is not None else ()
-        behind = [(partition.nodes[-1], (partition.detector, *partition.nodes)[-2])]
-        while behind:
-            node, came_from = behind.pop()
+        seen = dict.fromkeys((partition.detector, *partition.nodes)[-2:])
+        behind = [partition.nodes[-1]]
+        while behind:  # a join that has only begun may close a circle
+            node = behind.pop()
             if node not in known:
                 found[node] = None
             if node not in known or node == partition.nodes[-1]:
-                behind += [(each, node) for each in tree.get(node, ()) if each != came_from]
+                new = [each for each in tree.get(node, ()) if each not in seen]
+                seen |= dict.fromkeys(new)
+                behind += new
     return tuple(sorted(found))
 
 

@@ -44,7 +44,7 @@ class LogEntry(msgspec.Struct, frozen=True, array_like=True):
     body: Body | None = None
     ended: bool = False
     news: bool = False
-    """From a client: the network need not know the subscription yet. To a client: it did not."""
+    """From a client: the network need not know the subscription yet."""
     given_up: bool = False
     """It has ended because its client could not be reached."""
 

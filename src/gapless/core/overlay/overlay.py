@@ -480,8 +480,8 @@ class Overlay:
     def extended(self, path: Path, peer: NodeId) -> Path:
         """The path that the peer should use towards the same destination, as long as a vector needs.
 
-        Away from the destination it is longer by this node and those that the session bypasses. Where the
-        session leads towards the destination, the part that both ways share is left out.
+        Away from it that is longer by this node and those that the session bypasses; towards it, the part
+        that both ways share is left out. If that is all, what is known ends before, or behind, the peer.
         """
         if peer in self.topology:
             way = self.topology.path(peer)
@@ -489,12 +489,12 @@ class Overlay:
             way = [self.me, peer]
         else:
             return ()  # who does not know where the peer is cannot tell it a way
-        if not path:
-            return ()
         shared = 0
         for ahead, step in zip(reversed(path), way[1:], strict=False):
             if ahead != step:
                 break
             shared += 1
+        if shared == len(path):
+            return ()
         limit = max(1, 3 * self.topology.delta + 1)
         return (*path[: len(path) - shared], *way[shared:-1])[-limit:]

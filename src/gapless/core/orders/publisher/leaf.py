@@ -82,8 +82,7 @@ class PublisherLeaf(LeafOrder):
         """Forget what the session said."""
         self.peers.pop(peer, None)
         self._outbox.forget(peer)
-        if peer == self.publishing.home:
-            self.publishing.go_home(None, now, old_is_up=False)
+        self.publishing.session_down(peer, now)
 
     def broker_removed(self, removal: Removal, now: Micros) -> None:
         """It may have been the client's own."""
@@ -105,7 +104,7 @@ class PublisherLeaf(LeafOrder):
                     self._on_run(peer, run)
             case Acknowledged(acknowledgements=acknowledgements, given_up=given_up):
                 if given_up:
-                    self.publishing.without(given_up, now)
+                    self.publishing.without(peer, given_up)
                 for each in acknowledgements:
                     self.publishing.acknowledged(peer, each)
             case Log(entries=entries):

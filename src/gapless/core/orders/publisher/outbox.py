@@ -15,6 +15,7 @@ from gapless.core.messages.publisher import (
     Superseded,
 )
 from gapless.core.model import Event, Generation, NodeId, SubscriptionId
+from gapless.core.orders.base import pieces
 from gapless.core.orders.publisher.custody import Held, Source
 from gapless.core.orders.publisher.vectors import Numbers
 
@@ -127,13 +128,15 @@ class Outbox:
             del self._superseded[key]
 
     def flush(self, given_up: Callable[[NodeId], tuple[SubscriptionId, ...]] = lambda _: ()) -> None:
-        """Send it all, and with the acknowledgements to a peer what it must know of those given up."""
+        """Send it all, and before the acknowledgements to a peer what it must know of those given up."""
         for peer, drafts in self._drafts.items():
             for runs in _batches(drafts, self.batch):
                 self._out.append(Send(peer, Publications(runs)))
         for peer, acks in self._acks.items():
             told = tuple(Acknowledgement(*flow, ranges(sequences)) for flow, sequences in acks.items())
-            self._out.append(Send(peer, Acknowledged(told, given_up(peer))))
+            *some, last = [*pieces(given_up(peer), self.batch)] or [()]
+            self._out += [Send(peer, Acknowledged((), each)) for each in some]
+            self._out.append(Send(peer, Acknowledged(told, last)))
         for (peer, source), about in self._superseded.items():
             self._out.append(Send(peer, Superseded(*source, *about)))
         self._drafts.clear()

@@ -104,7 +104,9 @@ class Publishing:
         """The broker that the promise goes by; another one has its place when it was removed."""
         self._lease = lease
         self._without: dict[SubscriptionId, Micros] = {}
-        """Subscriptions that the network gave up, and when this was told last."""
+        """Subscriptions that the network gave up, and when the session ended that had told so."""
+        self._told: dict[NodeId, dict[SubscriptionId, None]] = {}
+        """The same by the sessions that have told and are up."""
         self._generation = identity.incarnation * GENERATIONS_PER_INCARNATION
         self._taken: dict[str, None] = {}
         """Publishers that were adopted."""
@@ -178,10 +180,21 @@ class Publishing:
         for numbers in (self._numberings, self._sent_in):
             numbers.pop(publisher, None)
 
-    def without(self, given_up: Iterable[SubscriptionId], now: Micros) -> None:
+    def without(self, peer: NodeId, given_up: Iterable[SubscriptionId]) -> None:
         """What was confirmed lately did not go to these subscriptions, and what follows it must not either.
         At this home that is known; the next one may not have heard of it yet."""
-        self._without |= dict.fromkeys(given_up, now)
+        self._told.setdefault(peer, {}).update(dict.fromkeys(given_up))
+
+    def session_down(self, peer: NodeId, now: Micros) -> None:
+        """What the session has told holds for a lease from now on."""
+        self._without |= dict.fromkeys(self._told.pop(peer, ()), now)
+        if peer == self.home:
+            self.go_home(None, now, old_is_up=False)
+
+    def _excluded(self) -> tuple[SubscriptionId, ...]:
+        """The subscriptions that were given up elsewhere than at this home."""
+        told = [each for peer, names in self._told.items() if peer != self.home for each in names]
+        return tuple(dict.fromkeys((*self._without, *told)))
 
     def go_home(self, home: NodeId | None, now: Micros, *, old_is_up: bool) -> None:
         """Publish through another session from now on; ``None``: there is none."""
@@ -228,7 +241,7 @@ class Publishing:
             self._stays[home if len(self._stays) < STAYS_MAX else SOMEWHERE] = None
         declared = self._topics.get(topic)  # deleted, or not told yet: then the hard promise holds
         relaxed = declared is not None and declared.beyond_delta is BeyondDelta.MARK
-        header = Header(self._generation_of(publisher), excluded=tuple(self._without), relaxed=relaxed)
+        header = Header(self._generation_of(publisher), excluded=self._excluded(), relaxed=relaxed)
         for some in pieces(events, self._outbox.batch):
             self._outbox.begin(home, header, header).take(some)
 

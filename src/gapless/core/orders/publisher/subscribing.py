@@ -144,8 +144,7 @@ class Subscribing:
 
     def session_up(self, peer: NodeId) -> None:
         """Tell a new session all subscriptions; what is live must be no news there."""
-        live = [unique for unique, own in self.own.items() if own.live]
-        self._peers[peer] = PeerLog(expected=dict.fromkeys(live))
+        self._peers[peer] = PeerLog()
         lines = tuple(self._line(peer, unique, own) for unique, own in self.own.items())
         if lines:
             self._out.append(Send(peer, Log(lines)))
@@ -155,13 +154,13 @@ class Subscribing:
         self._touched = True
 
     def on_log(self, peer: NodeId, entries: Sequence[LogEntry]) -> None:
-        """The broker has these; it should not have what is not asked for, and what is must not be news."""
+        """The broker has these; it should not have what is not asked for, and know what is."""
         for each in entries:
             own = self.own.get(each.subscription)
             if own is None:
                 if not each.ended:
                     self._out.append(Send(peer, Log((LogEntry(0, each.subscription, None, ended=True),))))
-            elif each.ended or (each.news and each.subscription in self._peers[peer].expected):
+            elif each.ended:
                 self._renew(each.subscription)
             else:
                 self._peers[peer].told(each.subscription, each.index)
