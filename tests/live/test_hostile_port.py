@@ -301,7 +301,7 @@ def test_a_reader_that_does_not_read(broker: BrokerProcess) -> None:
     with Raw(broker) as raw:
         raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 14)
         name = raw.attach()
-        raw.say(Log((LogEntry(1, f"{name}/1", Body(name, "unread", "n >= 0", (name,))),)))
+        raw.say(Log((LogEntry(1, f"{name}/1", Body(name, "unread", "n >= 0", (name,)), news=True),)))
         asyncio.run(publish_until_given_up(broker, raw, name))
         assert not raw.say(Ping(), *[Goodbye("x" * 10_000)] * 100)
 
