@@ -458,7 +458,7 @@ def guests_are_not_missed(
     original: Original, self: Subscribing, own: Own, publisher: str, taken: Taken
 ) -> bool:
     """Rule 12: what a publisher of a reached broker published at an unreached one is missed silently."""
-    return bool(original(self, own, publisher, Taken(taken.numbering, taken.sequence)))
+    return not (own.unreached and taken.guest) and bool(original(self, own, publisher, taken))
 
 
 @breaks(Subscribing, "_may_have_missed")

@@ -79,8 +79,10 @@ class Taken(msgspec.Struct, frozen=True, array_like=True, order=True):
 
     numbering: int
     sequence: int
-    guest_of: NodeId = ""
-    """The publisher's own broker, if another one took the event: the promise goes by it all the same."""
+    home: NodeId = ""
+    """The publisher's own broker: the promise goes by it, whoever took the event."""
+    guest: bool = False
+    """Whether another broker took it."""
 
 
 class Confirmation(msgspec.Struct, frozen=True, array_like=True):

@@ -151,7 +151,7 @@ class Forwarding:
         if new:
             topic, publisher = source
             entered = self.entered.setdefault(topic, {})
-            taken = Taken(generation[0], stream.highest, home if home != self._overlay.me else "")
+            taken = Taken(generation[0], stream.highest, home, home != self._overlay.me)
             entered[publisher] = max(taken, entered.get(publisher, taken))
             self._missed.clear()
 
