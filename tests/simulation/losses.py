@@ -456,7 +456,7 @@ def two_holders_of_a_name() -> list[str]:
             scene.world.publish(client, "name", TOPIC, {"kind": "x"})
         scene.run(100)
     scene.end()
-    fenced = list(scene.world.fenced)
+    fenced = list(scene.world.recorder.fenced)
     return (
         scene.faults(resets=1)
         + _differs(scene.got("s", "name"), [1, 2, 3])

@@ -174,12 +174,6 @@ def no_cut(
 # -- duplicates (rule 5) -----------------------------------------------------------------------------------
 
 
-@breaks(Vectors, "__init__")
-def numbers_used_again(original: Original, self: Vectors, me: NodeId, incarnation: int, delta: int) -> None:
-    """Rule 5: a restarted broker counts from 1 again, as if it were the same."""
-    original(self, me, 1, delta)
-
-
 @breaks(Subscribing, "_taker")
 def no_duplicate_check_at_the_client(
     original: Original, self: Subscribing, unique: SubscriptionId, *about: object

@@ -207,7 +207,7 @@ class SimulatedHost:
             batch = _joined(batch)
         effects = self.node.step(batch, self.now)
         if self.is_client:
-            world.requested(self.name, batch, effects)
+            world.recorder.requested(self.name, batch, effects)
         self.crash_next |= when is When.WHILE
         self._perform(effects)
         if when is When.AFTER and self.node is not None:
@@ -279,13 +279,13 @@ class SimulatedHost:
         world = self.world
         match effect:
             case Deliver():
-                world.delivered(self, effect)
+                world.recorder.delivered(self, effect)
             case Receipt():
-                world.confirmed(self.name, effect)
+                world.recorder.confirmed(self.name, effect)
                 if self.on_receipt is not None:
                     self.on_receipt(effect)
             case Live() | Reset():
-                world.promised(effect)
+                world.recorder.promised(effect)
             case Connect(peer=peer, via=via):
                 world.network.dial(self.name, peer, via)
             case Disconnect(peer=peer):
@@ -293,9 +293,9 @@ class SimulatedHost:
                 if connection is not None:
                     world.network.close(self.name, peer, connection)
             case PublisherFenced(publisher=publisher):
-                world.publisher_fenced(self.name, publisher)
+                world.recorder.publisher_fenced(self.name, publisher)
             case Answered() | TopicDeleted():
-                world.told(self.name, effect)
+                world.recorder.told(self.name, effect)
             case LeaveRefused(reason=reason):
                 world.refused.append((self.name, reason))
             case RemovalAnswered():

@@ -267,10 +267,11 @@ class Publishing:
             self._out.append(PublisherFenced(publisher))
 
     def _may_give_way(self, publisher: str) -> bool:
-        """Whether nobody can have taken anything under the publisher's numbering."""
+        """Whether nobody can have taken anything under the numbering: it was used at this home only,
+        which has refused it, and for one topic only, since it may be taken on another."""
         own = [each for (_, name), each in self.retained.items() if name == publisher]
-        was_only_here = self._sent_in.get(publisher) == self._generation
-        return publisher not in self._gave_way and was_only_here and all(each.is_untouched for each in own)
+        was_only_here = len(own) == 1 and self._sent_in.get(publisher) == self._generation
+        return publisher not in self._gave_way and was_only_here and own[0].is_untouched
 
     def acknowledged(self, peer: NodeId, ack: Acknowledgement) -> None:
         """The network has these; what is confirmed from the beginning on need not be repeated."""
