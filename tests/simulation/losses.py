@@ -486,7 +486,7 @@ def a_holder_that_begins_again() -> list[str]:
         scene.faults(resets=1)
         + _differs(scene.got("s", "name"), [1])
         + _differs(scene.got("s", "name#1"), [1])
-        + _differs(list(scene.world.fenced), [("p", "name")])
+        + _differs(list(scene.world.recorder.fenced), [("p", "name")])
     )
 
 
