@@ -465,6 +465,31 @@ def two_holders_of_a_name() -> list[str]:
     )
 
 
+def a_holder_that_begins_again() -> list[str]:
+    """As before, but what p published has come to s and not yet to t, so it is not confirmed, when p is told
+    that the name is taken. p begins again from its store: although nothing of it is confirmed, it must not
+    publish the same under another numbering."""
+    scene = Scene(chain("a", "b"), p="a", q="b", s="b", t="a")
+    scene.subscribe("s")
+    scene.subscribe("t")
+    scene.run(100)
+    scene.slow(("a", "t"), milliseconds=2_000)
+    for client in ("p", "q"):
+        scene.world.publish(client, "name", TOPIC, {"kind": "x"})
+        scene.run(200)
+    scene.world.crash("p")
+    scene.run(100)
+    scene.world.restart("p")
+    scene.run(1_000)
+    scene.end()
+    return (
+        scene.faults(resets=1)
+        + _differs(scene.got("s", "name"), [1])
+        + _differs(scene.got("s", "name#1"), [1])
+        + _differs(list(scene.world.recorder.fenced), [("p", "name")])
+    )
+
+
 def _differs(found: object, expected: object) -> list[str]:
     return [f"{found} instead of {expected}"] if found != expected else []
 
@@ -555,6 +580,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_name_whose_store_is_lost: ("numberings-are-all-alike", "new-numberings-are-not-told"),
     a_clock_that_was_set_back: ("the-older-holder-is-not-told",),
     two_holders_of_a_name: ("numberings-are-all-alike", "the-older-holder-is-not-told"),
+    a_holder_that_begins_again: ("earlier-lives-have-sent-nothing",),
     the_pathless_comes_first: ("the-pathless-is-overtaken",),
     other_streams_pass: ("one-held-stream-holds-all", "numbers-alone-tell-duplicates"),
 }

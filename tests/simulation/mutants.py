@@ -480,6 +480,13 @@ def the_older_holder_is_not_told(original: Original, self: Publishing, *about: o
     """Rule 13: who publishes under a name that is somebody else's waits for ever."""
 
 
+@breaks(Publishing, "_recover")
+def earlier_lives_have_sent_nothing(original: Original, self: Publishing, records: Iterable[Record]) -> None:
+    """Rule 13: what an earlier life has published, and is not confirmed, counts as not published yet."""
+    original(self, records)
+    self._sent_in.clear()
+
+
 @breaks(Publishing, "without")
 def publishers_forget_the_given_up(original: Original, self: Publishing, *about: object) -> None:
     """Rule 12: a publisher that moves brings events to who was given up, and has missed some in between."""

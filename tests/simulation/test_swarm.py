@@ -21,7 +21,7 @@ from gapless.core.orders.publisher import PublisherBroker
 from gapless.simulation import trace
 from gapless.simulation.host import When
 from gapless.simulation.network import Latency
-from gapless.simulation.swarm import crashes, links
+from gapless.simulation.swarm import crashes, links, membership
 from gapless.simulation.swarm.aiming import PHASES, Shot
 from gapless.simulation.swarm.features import CALM, FAULTS, Features, features_of
 from gapless.simulation.swarm.run import judge, play, prepare, simulate_swarm
@@ -215,6 +215,18 @@ def test_a_torn_write_keeps_a_prefix_and_does_nothing() -> None:
     world.run_until(lambda: not host.is_up, within=SECOND)
     assert len(host.store) <= before + 1
     assert sent == []
+
+
+def test_nobody_leaves_through_whom_another_is_still_to_join() -> None:
+    """The chain b0, b1, b2 with all clients at b1 has two ends that may leave."""
+    script = calm()
+    stage, world = script.stage, script.stage.world
+    for client in world.homes:
+        world.homes[client] = "b1"
+    stage.join_points["n0"] = ("b0",)
+    assert membership.leave(stage)
+    assert list(stage.leaving) == ["b2"]
+    assert not membership.leave(stage), "b0 is needed"
 
 
 def test_what_is_under_way_is_lost_with_its_machine() -> None:

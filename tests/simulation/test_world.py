@@ -14,9 +14,10 @@ from gapless.core.effects import Effect, IncarnationStarted, LinkAdded, Record
 from gapless.core.events import Input, MessageReceived, SubscribeRequested
 from gapless.core.leaf import Leaf
 from gapless.core.messages import JoinRequest, PartialTopology, Ping
-from gapless.core.model import MILLISECOND, SECOND, Micros, OrderName, Topic
+from gapless.core.model import MILLISECOND, SECOND, Micros, OrderName, Partition, Topic
 from gapless.simulation import trace
 from gapless.simulation.host import BUSY
+from gapless.simulation.partitioned import brokers_in
 from gapless.simulation.run import Options, simulate
 from gapless.simulation.world import World
 from support import RECOVERED, Messages, assert_primary_only, established, start_chain
@@ -244,3 +245,10 @@ def test_a_step_is_seen_by_whoever_hangs_on_it() -> None:
     world.run_for(SECOND)
     assert steps
     assert set(map(id, steps)) == {id(world.broker("a"))}
+
+
+def test_whom_a_partition_cuts_off_is_found_though_a_join_closes_a_circle() -> None:
+    """b4 is about to join b2 as well, behind all that b0 knows."""
+    world = start_chain(*(f"b{k}" for k in range(5)))
+    world.hosts["b4"].store.append(LinkAdded(("b2", "b4")))
+    assert brokers_in(world, [Partition("b0", 1, ("b1", "b2"))]) == ("b1", "b2", "b3", "b4")

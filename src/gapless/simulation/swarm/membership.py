@@ -13,12 +13,13 @@ MOST_BROKERS = 10
 
 def join(stage: Stage) -> bool:
     """A broker joins through one, two or three others, which may fail before it has."""
-    members = stage.members()
+    members = [name for name in stage.members() if name not in stage.leaving]
     if not members or not stage.budget.has_room() or len(stage.world.brokers()) >= MOST_BROKERS:
         return False
     points = stage.rng.sample(members, min(len(members), stage.rng.choice((1, 2, 2, 3))))
     name = f"n{sum(each.startswith('n') for each in stage.world.hosts)}"
     stage.world.add_broker(name, join=tuple(points))
+    stage.join_points[name] = tuple(points)
     stage.budget.note()
     _follow(stage, points)
     return True
@@ -40,8 +41,8 @@ def _crash(stage: Stage, victim: NodeId) -> None:
 
 def leave(stage: Stage) -> bool:
     """A broker at the edge that nobody calls home leaves for good."""
-    homes = set(stage.world.homes.values())
-    members = [name for name in stage.members() if name not in homes and name not in stage.leaving]
+    needed = {*stage.world.homes.values(), *stage.leaving, *stage.needed()}
+    members = [name for name in stage.members() if name not in needed]
     edge = [name for name in members if len(stage.neighbours(name)) == 1]
     if not edge or len(stage.world.brokers()) < 3 or stage.budget.is_closed:
         return False
@@ -57,11 +58,11 @@ def replace(stage: Stage) -> bool:
     if not members:
         return False
     victim = stage.rng.choice(members)
-    points = [each for each in stage.neighbours(victim) if each in members]
+    points = [each for each in stage.neighbours(victim) if each in members and each not in stage.leaving]
     if not points or victim in stage.leaving or not stage.may_crash(victim):
         return False
     chosen = stage.rng.sample(points, stage.rng.randrange(1, len(points) + 1))
     stage.world.crash(victim, silently=stage.rng.random() < 0.5, lossy=stage.rng.random() < 0.5)
-    stage.without_store[victim] = tuple(chosen)
+    stage.without_store[victim] = stage.join_points[victim] = tuple(chosen)
     stage.crashed(victim)
     return True

@@ -49,6 +49,8 @@ def play(script: Script) -> bool:
     stage.heal_all()
     quiet = max(5 * SECOND, 2 * features.breath + features.timing.redial_most)
     world.run_for(quiet)
+    if stage.ended or world.taken:
+        world.run_for(features.limits.lease)  # until then the network answers for who does not come back
     script.crowd.last_words()
     return world.settle(quiet=quiet, within=120 * SECOND)
 

@@ -41,6 +41,8 @@ class Stage:
         self.trouble: Counter[str] = Counter()
         """What was wrong while the run went on."""
         self.leaving: dict[NodeId, None] = {}
+        self.join_points: dict[NodeId, tuple[NodeId, ...]] = {}
+        """Through whom brokers join, or have joined."""
         self.focus: tuple[NodeId, ...] = ()
         """The nodes that failed last: what happens near them is more dangerous than elsewhere."""
         self._with_the_intruder: Pair | None = None
@@ -62,6 +64,12 @@ class Stage:
     def members(self) -> list[NodeId]:
         """The brokers that run and have joined."""
         return [name for name in self.running() if self.world.broker(name).overlay.is_joined]
+
+    def needed(self) -> set[NodeId]:
+        """The brokers through which others are still to join: if they left, nobody would tell these whom to
+        ask instead."""
+        joined = self.members()
+        return {each for name, points in self.join_points.items() if name not in joined for each in points}
 
     def neighbours(self, name: NodeId) -> list[NodeId]:
         """A broker's neighbours in the tree, by what the running brokers know."""

@@ -61,6 +61,8 @@ GENERATIONS_PER_INCARNATION = 1 << 20
 
 NUMBERINGS_PER_MICROSECOND = 1 << 10
 """Clients that begin at the same moment, or give way to the same numbering, must not begin the same one."""
+EARLIER = 0
+"""Before all generations: in an earlier life."""
 SOMEWHERE: NodeId = ""
 """Stands for brokers whose names are not remembered."""
 STAYS_MAX = 16
@@ -115,7 +117,7 @@ class Publishing:
         self._gave_way: dict[str, None] = {}
         """Publishers that have begun after another numbering once."""
         self._sent_in: dict[str, int] = {}
-        """By publisher the home session in which its numbering was used first."""
+        """By publisher the generation in which its numbering was used first."""
         self._mark = crc32(identity.node.encode()) % NUMBERINGS_PER_MICROSECOND
         """What tells this client's numberings from those of others that begin in the same microsecond."""
         self.fenced: dict[str, None] = {}
@@ -132,6 +134,7 @@ class Publishing:
         for record in records:
             if isinstance(record, EventsRetained):
                 retained = self.retained.setdefault(source_of(record.events[0]), Retained())
+                self._sent_in[record.events[0].publisher] = EARLIER
                 for event in record.events:
                     retained.events[event.sequence] = event
                     retained.published = max(retained.published, event.sequence)
