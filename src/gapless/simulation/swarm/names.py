@@ -31,12 +31,12 @@ def double_a_broker(stage: Stage) -> bool:
         return False
     first = rng.choice(names)
     known = [each for each in stage.members() if first in world.broker(each).overlay.topology]
-    far = [each for each in known if each != first and each not in world.hosts[first].connections]
-    if far and rng.random() < 0.7:
+    others = [each for each in known if each != first]
+    far = [each for each in others if each not in world.hosts[first].connections]
+    copied = not others or rng.random() < 0.5
+    join = () if copied else (rng.choice(far if far and rng.random() < 0.7 else others),)
+    if copied and far:
         stage.break_until_the_intruder_ends((first, rng.choice(far)))
-    points = [each for each in known if each != first and (first, each) not in world.network.cut]
-    copied = not points or rng.random() < 0.6
-    join = () if copied else (rng.choice(points),)
     machine = world.add_twin(first, join=join, copied=copied).name
     stage.intrudes(machine)
     return True

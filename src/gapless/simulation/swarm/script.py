@@ -30,6 +30,7 @@ class Script:
             "crash and lose what is under way": crashes.crash_lossily,
             "crash in a batch": crashes.crash_in_a_batch,
             "crash in a write": crashes.crash_in_a_write,
+            "black out": crashes.black_out,
             "crash a client": crashes.crash_a_client,
             "cut": links.cut,
             "cut one way": links.cut_one_way,

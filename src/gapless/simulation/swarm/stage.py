@@ -51,7 +51,8 @@ class Stage:
 
     def span(self) -> Micros:
         """How long a failure lasts: often shorter than its detection takes, seldom much longer."""
-        return int(self.features.breath * self.rng.choice((0.15, 0.5, 1.5, 4)) * (0.3 + self.rng.random()))
+        usual = self.features.breath * self.rng.choice((0.15, 0.5, 1.5, 4)) * (0.3 + self.rng.random())
+        return int(usual * self.features.lasting)
 
     # -- who there is ----------------------------------------------------------------------------------
 
@@ -73,6 +74,17 @@ class Stage:
         if isinstance(node, Broker):
             found |= dict.fromkeys(node.overlay.topology.neighbours())
         return [each for each in found if each in self.world.brokers()]
+
+    def victim(self, among: Sequence[NodeId]) -> NodeId:
+        """One of these brokers, often a neighbour of who failed last, or a neighbour's neighbour."""
+        near = dict.fromkeys(each for name in self.focus for each in self._around(name))
+        if near and self.rng.random() < 0.5:
+            near |= dict.fromkeys(each for name in [*near] for each in self._around(name))
+            among = [each for each in among if each in near] or among
+        return self.rng.choice(among)
+
+    def _around(self, name: NodeId) -> list[NodeId]:
+        return self.neighbours(name) if name in self.world.brokers() else []
 
     def clients(self) -> list[NodeId]:
         """The clients that run."""
