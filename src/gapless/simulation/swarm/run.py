@@ -92,7 +92,7 @@ def judge(script: Script, trouble: dict[str, int]) -> Outcome:
     if not raised:
         waiting |= {"never confirmed": unconfirmed(world), "never left custody": in_custody(world)}
     counts = {str(kind): count for kind, count in report.counts.items()} | trouble
-    counts |= {kind: count for kind, count in waiting.items() if count} | +stage.trouble
+    counts |= {kind: count for kind, count in waiting.items() if count} | stage.trouble
     return Outcome(
         seed=world.seed,
         verdict="violated" if counts else "ok",
