@@ -108,7 +108,7 @@ def features_of(seed: int) -> Features:
     faults = tuple(each for each in FAULTS if rng.random() < share) or (rng.choice(FAULTS),)
     return Features(
         delta=delta,
-        max_down=delta + (rng.choice((1, 1, 2, 5, 6)) if beyond else 0),
+        max_down=delta + (rng.choice((1, 1, 2, 5, 6, 6)) if beyond else 0),
         brokers=rng.choice((3, 5, 6, 7, 8, 8) if beyond else (2, 3, 3, 3, 4, 4, 5, 6, 8)),
         fanout=rng.choice((1, 1, 1, 2) if beyond else (1, 2, 3)),
         clients=rng.randrange(4, 9) if beyond else rng.randrange(2, 6),
