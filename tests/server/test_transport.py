@@ -57,6 +57,10 @@ class Recorder:
     def status(self) -> dict[str, Any]:
         return {}
 
+    def remove(self, node: NodeId, answer: Callable[[str], None]) -> None:
+        self.told.append(("remove", node))
+        answer(f"{node} is alive")
+
     def kinds(self) -> list[str]:
         return [each[0] for each in self.told]
 

@@ -222,6 +222,39 @@ def a_subscription_that_only_its_client_knows() -> list[str]:
     return scene.faults(s=[3], resets=1) if confirmed == [1] else [f"{confirmed} are confirmed"]
 
 
+def a_loss_of_which_the_word_is_lost() -> list[str]:
+    """As before, but what b says to s, that it does not know it, is lost with their session."""
+    scene = Scene(chain("b", "y"), p="b", s="b")
+    scene.part(("b", "y"), ("s", "y"))
+    scene.run(50)
+    scene.subscribe("s")
+    scene.run(20)
+    scene.slow(("b", "y"), ("y", "b"), milliseconds=100)
+    scene.heal(("b", "y"))
+    scene.world.crash("b")
+    scene.run(300)
+    scene.publish("x")
+    scene.run(300)
+    scene.world.restart("b")
+    scene.run(60)
+    scene.world.crash("y")
+    scene.run(2_000)
+    scene.slow(("b", "s"), milliseconds=500)
+    scene.world.restart("y")
+    order = scene.world.broker("b").orders[OrderName.PUBLISHER]
+    scene.world.run_until(lambda: order.settled, within=5 * SECOND)
+    scene.part(("s", "b"))
+    scene.slow(("b", "s"), milliseconds=0)
+    scene.run(500)
+    scene.heal(("s", "b"))
+    scene.run(2_000)
+    scene.publish("x")
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[2, 3], resets=1)
+
+
 def a_client_that_was_given_up_before_a_crash() -> list[str]:
     """b1 gives s up, because too much waits for it behind the cut, and acknowledges that. Then the cut is
     healed, and b1 crashes before b0 has heard of it."""
@@ -272,6 +305,30 @@ def a_publisher_that_moves_after_a_client_was_given_up() -> list[str]:
     return scene.faults(s=[1, 8], resets=1)
 
 
+def many_that_were_given_up() -> list[str]:
+    """As before, but s has more subscriptions than a message may have."""
+    scene = Scene(chain("b1", "b2"), p="b2", s="b1", limits=Limits(custody=2, batch=1, piece=1))
+    scene.subscribe("s")
+    scene.world.subscribe("s", "other", TOPIC, "kind = 'y'")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    scene.part(("b1", "b2"), ("s", "b2"))
+    scene.publish("x", "x", "x", "x")
+    scene.run(3_000)
+    assert not scene.faults_of_custody()
+    scene.publish("x")  # 6
+    scene.run(100)
+    scene.part(("p", "b2"))
+    scene.run(1_000)
+    scene.publish("x")
+    scene.run(1_000)
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 8], resets=2)
+
+
 def a_stand_in_that_was_not_reached() -> list[str]:
     """s went live without y1. When b crashes, s comes to y1, which does not know it; but y2 does, so nothing
     is lost, and nothing begins anew."""
@@ -290,6 +347,29 @@ def a_stand_in_that_was_not_reached() -> list[str]:
     scene.publish("x")
     scene.end()
     return scene.faults(s=[1, 2])
+
+
+def a_way_that_ends_before_the_client() -> list[str]:
+    """Only b0 and b1 still know s, and of the way to it only that it leads to b5. When b4 goes round b5 to
+    tell b6, it must not say that s lies at b5: it is b6 that s comes to."""
+    names = [f"b{k}" for k in range(7)]
+    scene = Scene(chain(*names), p="b0", s="b6")
+    scene.subscribe("s")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    for name in names[2:]:
+        scene.world.crash(name)
+    scene.publish("x")
+    scene.run(2_000)
+    for name in (*names[2:5], "b6"):
+        scene.world.restart(name)
+    scene.run(5_000)
+    scene.world.restart("b5")
+    scene.run(5_000)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 2, 3])
 
 
 # -- old generations -----------------------------------------------------------------------------------------
@@ -376,7 +456,7 @@ def two_holders_of_a_name() -> list[str]:
             scene.world.publish(client, "name", TOPIC, {"kind": "x"})
         scene.run(100)
     scene.end()
-    fenced = list(scene.world.fenced)
+    fenced = list(scene.world.recorder.fenced)
     return (
         scene.faults(resets=1)
         + _differs(scene.got("s", "name"), [1, 2, 3])
@@ -465,9 +545,12 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     the_held_are_asked_too: ("the-held-are-left-out",),
     too_much_waits: ("wait-again-after-repeating",),
     a_subscription_that_only_its_client_knows: ("claims-are-believed",),
+    a_loss_of_which_the_word_is_lost: ("claims-are-believed-the-second-time",),
     a_client_that_was_given_up_before_a_crash: ("given-up-and-forgotten",),
     a_publisher_that_moves_after_a_client_was_given_up: ("publishers-forget-the-given-up",),
+    many_that_were_given_up: ("only-the-last-given-up-is-told",),
     a_stand_in_that_was_not_reached: (),
+    a_way_that_ends_before_the_client: ("ways-end-at-the-last-that-is-known",),
     a_generation_that_was_superseded: ("superseded-and-forgotten",),
     a_name_whose_store_is_lost: ("numberings-are-all-alike", "new-numberings-are-not-told"),
     a_clock_that_was_set_back: ("the-older-holder-is-not-told",),

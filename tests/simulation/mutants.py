@@ -174,12 +174,6 @@ def no_cut(
 # -- duplicates (rule 5) -----------------------------------------------------------------------------------
 
 
-@breaks(Vectors, "__init__")
-def numbers_used_again(original: Original, self: Vectors, me: NodeId, incarnation: int, delta: int) -> None:
-    """Rule 5: a restarted broker counts from 1 again, as if it were the same."""
-    original(self, me, 1, delta)
-
-
 @breaks(Subscribing, "_taker")
 def no_duplicate_check_at_the_client(
     original: Original, self: Subscribing, unique: SubscriptionId, *about: object
@@ -458,7 +452,7 @@ def guests_are_not_missed(
     original: Original, self: Subscribing, own: Own, publisher: str, taken: Taken
 ) -> bool:
     """Rule 12: what a publisher of a reached broker published at an unreached one is missed silently."""
-    return bool(original(self, own, publisher, Taken(taken.numbering, taken.sequence)))
+    return not (own.unreached and taken.guest) and bool(original(self, own, publisher, taken))
 
 
 @breaks(Subscribing, "_may_have_missed")
@@ -491,6 +485,15 @@ def publishers_forget_the_given_up(original: Original, self: Publishing, *about:
     """Rule 12: a publisher that moves brings events to who was given up, and has missed some in between."""
 
 
+@breaks(Subscriptions, "given_up")
+def only_the_last_given_up_is_told(
+    original: Original, self: Subscriptions, peer: NodeId
+) -> tuple[SubscriptionId, ...]:
+    """Rule 12: of those who were given up, publishers are told as many as a message may have."""
+    found: tuple[SubscriptionId, ...] = original(self, peer)
+    return found[-self._limits.piece :]
+
+
 @breaks(Overlay, "_find_next_hop")
 def strangers_are_next_hops(original: Original, self: Overlay, path: Path) -> NodeId | None:
     """Rule 2: publications go to a broker that is no neighbour yet, and has not been told the log."""
@@ -499,6 +502,13 @@ def strangers_are_next_hops(original: Original, self: Overlay, path: Path) -> No
         return nearest
     found: NodeId | None = original(self, path)
     return found
+
+
+@breaks(Overlay, "extended")
+def ways_end_at_the_last_that_is_known(original: Original, self: Overlay, path: Path, peer: NodeId) -> Path:
+    """Rule 2: what lies beyond the known part of a way is looked for where that part ends."""
+    found: Path = original(self, path, peer)
+    return found or (path[:1] if peer in self.topology else ())
 
 
 @breaks(Subscriptions, "recover")
@@ -518,6 +528,16 @@ def claims_are_believed(
 ) -> None:
     """Rule 12: a subscription that nobody knows any more goes on as if it had always been known."""
     original(self, peer, [msgspec.structs.replace(each, news=True) for each in entries], now, last=last)
+
+
+@breaks(Subscriptions, "accept_claims")
+def claims_are_believed_the_second_time(original: Original, self: Subscriptions, now: Micros) -> None:
+    """Rule 12: a client is told once that nobody knows its subscription, whether it hears that or not."""
+    claimed = {peer: list(lines) for peer, lines in self._claimed.items()}
+    original(self, now)
+    for peer in claimed.keys() - self._claimed.keys():
+        for line in claimed[peer]:
+            self._on_line(peer, line, now)
 
 
 @breaks(PublisherBroker, "_on_attached")

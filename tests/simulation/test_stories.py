@@ -615,7 +615,7 @@ STORIES: dict[Story, tuple[str, ...]] = {
 
 ALONE = ("old-confirmations-count",)
 """Mutants that no story needs the network for."""
-RANDOM = ("idle-and-forgotten", "strangers-are-next-hops", "wait-for-who-has-left")
+RANDOM = ("idle-and-forgotten", "no-generations", "strangers-are-next-hops", "wait-for-who-has-left")
 """Mutants that only random runs catch (``make power``)."""
 
 
@@ -654,8 +654,8 @@ def test_confirmations_of_an_older_generation_do_not_count(mutant: str | None) -
             Identity("p", 1, "b"), {TOPIC: Topic(TOPIC)}, [], Outbox([], 512), [], lease=1
         )
         publishing.go_home("a", 0, old_is_up=False)
-        first = _generation_of(publishing)
         publishing.publish(TOPIC, "p", [({}, b"")] * 3, 0)
+        first = _generation_of(publishing)
         publishing.acknowledged("a", Acknowledgement(TOPIC, "p", first, ((2, 3),)))
         publishing.go_home("b", 0, old_is_up=False)
         publishing.acknowledged("b", Acknowledgement(TOPIC, "p", _generation_of(publishing), ((1, 1),)))

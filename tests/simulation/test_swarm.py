@@ -284,7 +284,7 @@ def test_the_older_of_two_holders_of_a_name_is_fenced_and_the_trace_says_so() ->
         script.crowd.publish(stage)
         world.run_for(100 * MILLISECOND)
     told = [(each.client, each.publisher) for each in world.trace if isinstance(each, trace.Fenced)]
-    assert [client for client, _ in told] == [client for client, _ in world.fenced]
+    assert [client for client, _ in told] == [client for client, _ in world.recorder.fenced]
     assert [publisher for _, publisher in told] == ["pen"]
     assert judge(script, {}).ok
 

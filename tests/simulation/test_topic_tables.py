@@ -53,7 +53,7 @@ class Owner:
 
     def collect(self) -> bool:
         """Note the answers; whether all have come."""
-        answers = self._world.answers.get(self._client, {})
+        answers = self._world.recorder.answers.get(self._client, {})
         for number in [each for each in self._asked if each in answers]:
             name, topic = self._asked.pop(number)
             self.answered += 1
@@ -131,8 +131,8 @@ def ask(world: World, client: NodeId, request: int, topic: Topic | None, name: s
         world.delete_topic(client, request, name)
     else:
         world.create_topic(client, request, topic)
-    world.run_until(lambda: request in world.answers.get(client, {}))
-    return world.answers[client][request]
+    world.run_until(lambda: request in world.recorder.answers.get(client, {}))
+    return world.recorder.answers[client][request]
 
 
 def started(*names: NodeId, delta: int = 1) -> World:
@@ -185,10 +185,10 @@ def test_a_request_survives_the_crash_of_the_broker_that_has_done_it() -> None:
     world.hosts["a"].crash_next = True
     world.create_topic("c", 2, Topic("new"))
     world.delete_topic("c", 3, "old")
-    world.run_until(lambda: len(world.answers["c"]) == 3)
+    world.run_until(lambda: len(world.recorder.answers["c"]) == 3)
     assert not world.hosts["a"].is_up
     assert set(stored_table(world, "a")) == {"old", "new"}
-    assert world.answers["c"] == {1: "", 2: "", 3: ""}
+    assert world.recorder.answers["c"] == {1: "", 2: "", 3: ""}
     world.restart("a")
     world.run_for(RECOVERED)
     assert all(sorted(world.broker(name).topics.table.topics()) == ["new"] for name in "abd")

@@ -50,6 +50,7 @@ from gapless.core.effects import (
     Persist,
     PublisherFenced,
     Receipt,
+    RemovalAnswered,
     Reset,
     Send,
     Stopped,
@@ -236,6 +237,8 @@ class Scenario:
                     self.note(me, f"is not {publisher} any more: somebody else is, since later")
                 case LeaveRefused(reason=reason):
                     self.note(me, f"cannot leave: {reason}")
+                case RemovalAnswered(node=node, error=error):
+                    self.note(me, f"was to remove {node}: {error or 'done'}")
                 case Stopped():
                     self.note(me, "has left for good")
                 case NameTaken(reason=reason):

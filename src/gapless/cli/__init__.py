@@ -9,8 +9,7 @@ from contextlib import contextmanager
 
 import typer
 
-from gapless.cli import topic
-from gapless.cli.broker import broker
+from gapless.cli import broker, topic
 from gapless.cli.demo import demo
 from gapless.cli.publish import publish
 from gapless.cli.simulate import simulate
@@ -24,7 +23,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
-app.command()(broker)
+app.add_typer(broker.app, name="broker")
 app.add_typer(topic.app, name="topic")
 for command in (publish, subscribe, status, simulate, demo):
     app.command()(command)

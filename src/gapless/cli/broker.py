@@ -1,4 +1,4 @@
-"""``gapless broker``: run one broker until it is told to stop."""
+"""``gapless broker``: run one broker until it is told to stop; ``gapless broker remove`` is beside it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from gapless.cli.remove import remove
 from gapless.server.broker import BrokerError, BrokerServer
 from gapless.server.config import BrokerConfig, ConfigError, load
 from gapless.server.logs import set_up
@@ -22,7 +23,13 @@ GARBAGE_THRESHOLDS = (50_000, 20, 50)
 than Python does by itself."""
 
 
+app = typer.Typer()
+app.command()(remove)
+
+
+@app.callback(invoke_without_command=True)
 def broker(
+    context: typer.Context,
     id_: Annotated[str | None, typer.Option("--id", help="The broker's name, unique in the network.")] = None,
     listen: Annotated[
         str | None, typer.Option(help="Where to accept sessions.", show_default="127.0.0.1:7400")
@@ -51,6 +58,8 @@ def broker(
 
     After SIGUSR1 it leaves the network for good, and ends, or says in its log why it cannot.
     """
+    if context.invoked_subcommand is not None:
+        return
     options = {
         "id": id_,
         "listen": listen,
@@ -99,6 +108,11 @@ async def serve(settings: BrokerConfig, as_json: bool) -> None:
             if failing.done() and not any(end.done() for end in ends):
                 raise BrokerError(f"the broker {settings.id} has failed: {failing.result()}")
             failing.cancel()
+        if server.was_removed:
+            raise BrokerError(
+                f"{settings.id} was removed from its network while it was away. To take it in again, start "
+                "it with --join and the address of a broker of the network"
+            )
     finally:
         for task in (starting, *ends):
             task.cancel()

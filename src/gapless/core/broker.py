@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 
 from gapless.core.effects import Effect, LeaveRefused, Record
-from gapless.core.events import Input, LeaveRequested
+from gapless.core.events import Input, LeaveRequested, RemoveRequested
 from gapless.core.messages.overlay import NodeState
 from gapless.core.model import Micros
 from gapless.core.node import Node, NodeConfig
@@ -36,6 +36,12 @@ class Broker(Node[BrokerOrder]):
         self.topics = self._add(BrokerTopics(self.overlay, self._out, records=kept, orders=names))
 
     def _on_request(self, request: Input, now: Micros) -> None:
+        if isinstance(request, RemoveRequested):
+            self.overlay.removing.request(request.node, now)
+            if self.overlay.mended:
+                self._mend(now)
+            self._refresh(now)
+            return
         if not isinstance(request, LeaveRequested):
             super()._on_request(request, now)
             return

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from gapless.core.messages import Joined, Message
+from gapless.core.messages import Joined, Message, Removal
 from gapless.core.model import (
     Declaration,
     Event,
@@ -49,6 +49,18 @@ class LinkFate(msgspec.Struct, frozen=True, tag=True):
     """Record: the broker at the end of a link has left it, or has joined it again after that."""
 
     last: Joined
+
+
+class BrokerRemoved(msgspec.Struct, frozen=True, tag=True):
+    """Record: a broker was removed from the network; the last one of its name holds."""
+
+    removal: Removal
+
+
+class MemberSince(msgspec.Struct, frozen=True, tag=True):
+    """Record: in this incarnation the broker has joined the network, the last time that it did."""
+
+    incarnation: Incarnation
 
 
 class Founded(msgspec.Struct, frozen=True, tag=True):
@@ -131,6 +143,8 @@ Record: TypeAlias = (
     | LinkAdded
     | LinkRemoved
     | LinkFate
+    | BrokerRemoved
+    | MemberSince
     | Founded
     | NetworkBound
     | EventsRetained
@@ -215,6 +229,16 @@ class LeaveRefused(msgspec.Struct, frozen=True):
 class Stopped(msgspec.Struct, frozen=True):
     """The broker has left the network for good: stop it. Its name may join again, in a later incarnation."""
 
+    removed: bool = False
+    """It did not leave by itself: it was removed while it was away."""
+
+
+class RemovalAnswered(msgspec.Struct, frozen=True):
+    """A broker was asked to remove another one: that is done, and durable; or ``error`` says why not."""
+
+    node: NodeId
+    error: str = ""
+
 
 class NameTaken(msgspec.Struct, frozen=True):
     """Another client has taken this client's name: this one makes no further step."""
@@ -272,6 +296,7 @@ Effect: TypeAlias = (
     | TopicsChanged
     | TopicDeleted
     | LeaveRefused
+    | RemovalAnswered
     | Stopped
     | NameTaken
 )

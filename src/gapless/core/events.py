@@ -112,6 +112,12 @@ class LeaveRequested(msgspec.Struct, frozen=True):
     """Leave the network for good; ``Stopped`` or ``LeaveRefused`` follows. Only brokers get this."""
 
 
+class RemoveRequested(msgspec.Struct, frozen=True):
+    """Remove a broker that is gone for good; ``RemovalAnswered`` follows. Only brokers get this."""
+
+    node: NodeId
+
+
 Input: TypeAlias = (
     SessionUp
     | SessionDown
@@ -126,4 +132,5 @@ Input: TypeAlias = (
     | PublisherReleased
     | SuspectRequested
     | LeaveRequested
+    | RemoveRequested
 )

@@ -177,9 +177,13 @@ class Node(Generic[OrderT]):
         if part is None:
             assert isinstance(message, OverlayMessage), f"nobody handles {type(message).__name__}"
             self.overlay.message(peer, message, now)
+            if self.overlay.mended:
+                self._mend(now)
             if self._strangers:
                 self._introduce(now)
             self._refresh(now)
+        elif peer in self.overlay.outdated:
+            pass  # it says all again once it lives in the tree of now
         elif peer in self._strangers:
             self._keep(peer, message)
         else:
@@ -256,6 +260,9 @@ class Node(Generic[OrderT]):
         until then counts from now on.
         """
         for peer in list(self._strangers):
+            if peer in self.overlay.outdated:
+                self._strangers[peer].clear()
+                continue
             if peer in self.overlay.topology or self.overlay.sessions.up[peer].identity.is_leaf:
                 said = self._strangers.pop(peer)
                 for part in self._parts:
@@ -265,6 +272,40 @@ class Node(Generic[OrderT]):
                     self._refresh(now)
                 for message in said:
                     self._hand_over(self._part_of[type(message)], peer, message, now)
+
+    def _mend(self, now: Micros) -> None:
+        """Others have taken the places of brokers that are gone: let the parts follow, before anything is
+        sent on the new tree. The centre begins anew with those on whose way the broker was, and they with it;
+        and whoever is no neighbour any more has no business with the parts."""
+        overlay = self.overlay
+        removals, overlay.mended = overlay.mended, []
+        for removal in removals:
+            for part in self._parts:
+                part.touched = True
+                part.broker_removed(removal, now)
+            centre = removal.centre
+            if (
+                centre != overlay.me
+                and not overlay.is_leaf
+                and removal.is_between(overlay.topology.way(centre))
+            ):
+                self._begin_anew(centre, now)
+        for peer, session in list(overlay.sessions.up.items()):
+            if session.identity.is_leaf or peer in self._strangers:
+                continue
+            if peer not in overlay.topology or overlay.removing.is_outdated(peer):
+                overlay.part_with(peer, now)
+                self._session_gone(peer, now)
+        overlay.refresh(now)
+        for part in self._parts:
+            part.frontier_changed(now)
+
+    def _begin_anew(self, peer: NodeId, now: Micros) -> None:
+        """Let the parts say again all that they have said to the peer: it has not listened."""
+        if peer in self.overlay.sessions.up and peer not in self._strangers:
+            for part in self._parts:
+                part.session_down(peer, now)
+                part.session_up(peer, now)
 
     def _session_gone(self, peer: NodeId, now: Micros) -> None:
         if peer in self._strangers:

@@ -13,7 +13,7 @@ from functools import cache
 from gapless.core.model import Link, NodeId
 from gapless.core.overlay.frontier import walk
 from gapless.core.overlay.topology import Topology
-from gapless.simulation.world import neighbourhood
+from gapless.simulation.trees import neighbourhood
 
 
 def topologies(links: list[Link], delta: int) -> dict[NodeId, Topology]:

@@ -17,7 +17,16 @@ from random import Random
 
 from gapless.core import names
 from gapless.core.broker import Broker
-from gapless.core.effects import Effect, Founded, LeaveRefused, LinkAdded, NetworkBound, Record, Stopped
+from gapless.core.effects import (
+    Effect,
+    Founded,
+    LeaveRefused,
+    LinkAdded,
+    NetworkBound,
+    Record,
+    RemovalAnswered,
+    Stopped,
+)
 from gapless.core.events import LeaveRequested
 from gapless.core.limits import Limits
 from gapless.core.model import SECOND, NodeId
@@ -67,6 +76,8 @@ class BrokerServer:
         self._tasks: list[asyncio.Task[None]] = []
         self._failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self._left = asyncio.Event()
+        self.was_removed = False
+        """Whether the network has removed this broker while it was away."""
 
     @property
     def driver(self) -> Driver:
@@ -302,8 +313,15 @@ class BrokerServer:
     def _perform(self, effect: Effect) -> None:
         if isinstance(effect, LeaveRefused):
             self.log.warn("cannot leave", reason=effect.reason)
+        elif isinstance(effect, RemovalAnswered):
+            if effect.error:
+                self.log.warn("cannot remove", broker=effect.node, reason=effect.error)
+            else:
+                self.log.say("removed", broker=effect.node)
+            self.driver.removal_answered(effect.node, effect.error)
         elif isinstance(effect, Stopped):
-            self.log.say("left the network")
+            self.log.say("removed from the network" if effect.removed else "left the network")
+            self.was_removed = effect.removed
             self._left.set()
 
     def _on_failure(self, error: BaseException) -> None:

@@ -26,7 +26,14 @@ from gapless.core.effects import (
     Record,
     Send,
 )
-from gapless.core.events import ConnectFailed, Input, MessageReceived, SessionDown, SessionUp
+from gapless.core.events import (
+    ConnectFailed,
+    Input,
+    MessageReceived,
+    RemoveRequested,
+    SessionDown,
+    SessionUp,
+)
 from gapless.core.leaf import Leaf
 from gapless.core.messages import BestEffortEvents, Confirmed, Log, Message, Ping, Publications
 from gapless.core.model import SECOND, Identity, Micros, NodeId, Refusal
@@ -96,6 +103,7 @@ class Driver:
         self._on_failure = on_failure
         self._inbox: deque[tuple[Input, Connection | None]] = deque()  # what comes from the network
         self._requests: deque[Input] = deque()  # what comes from the application
+        self._removals: dict[NodeId, list[Callable[[str], None]]] = {}  # who waits for a broker's removal
         self._heard: dict[NodeId, None] = {}  # who has given a sign of life, whatever waits before it
         self._paused = False
         self._parked: deque[MessageReceived] = deque()  # what waits for the application
@@ -320,6 +328,7 @@ class Driver:
         else:
             self._send()
         if links_changed:
+            self.transport.identity = self.node.identity  # a client may have another home now
             self.transport.tell(self.near())
             self._keep_addresses(self.near())
         self.observer.performed()
@@ -417,6 +426,16 @@ class Driver:
     def status(self) -> dict[str, Any]:
         """How the node is, for ``gapless status``."""
         return self.observer.status()
+
+    def remove(self, node: NodeId, answer: Callable[[str], None]) -> None:
+        """Ask the node, and answer when it does."""
+        self._removals.setdefault(node, []).append(answer)
+        self.request(RemoveRequested(node))
+
+    def removal_answered(self, node: NodeId, error: str) -> None:
+        """Tell all who have asked."""
+        for answer in self._removals.pop(node, ()):
+            answer(error)
 
     @property
     def waiting(self) -> int:

@@ -15,7 +15,16 @@ from gapless.core.model import NodeId
 from gapless.server.addresses import parse_address
 from gapless.server.connection import Connection
 from gapless.wire.codec import WireMessage
-from gapless.wire.control import VERSIONS, Goodbye, Here, StatusQuery, StatusReport, Who
+from gapless.wire.control import (
+    VERSIONS,
+    Goodbye,
+    Here,
+    RemovalReport,
+    RemoveBroker,
+    StatusQuery,
+    StatusReport,
+    Who,
+)
 
 BROKERS_MAX = 5_000
 """The most brokers of a survey."""
@@ -36,6 +45,11 @@ async def who(address: str, timeout: float = 2.0) -> Here:
 async def status(address: str, timeout: float = 2.0) -> dict[str, Any]:
     """How the broker at the address is: see :mod:`gapless.server.status`."""
     return (await _ask(address, StatusQuery(), StatusReport, timeout)).report
+
+
+async def remove(address: str, node: NodeId, timeout: float = 10.0) -> str:
+    """Have the broker at the address take the place of another one; what stands against it, or nothing."""
+    return (await _ask(address, RemoveBroker(node), RemovalReport, timeout)).error
 
 
 @dataclass(slots=True)

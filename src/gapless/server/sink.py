@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from gapless.core.messages import Message
@@ -37,3 +37,6 @@ class Sink(Protocol):
 
     def status(self) -> dict[str, Any]:
         """How the node is."""
+
+    def remove(self, node: NodeId, answer: Callable[[str], None]) -> None:
+        """An operator wants a broker to be removed; answer with what stands against it, or nothing."""

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from gapless.core import names
 from gapless.core.model import Identity, NodeId, Refusal
@@ -27,10 +27,13 @@ from gapless.wire.control import (
     VERSIONS,
     Address,
     Addresses,
+    Control,
     Goodbye,
     Hello,
     Here,
     Refused,
+    RemovalReport,
+    RemoveBroker,
     StatusQuery,
     StatusReport,
     Welcome,
@@ -45,7 +48,7 @@ NAME_MAX = 200
 """The most characters of a node's name."""
 TOO_MANY = "too many connections here"
 COLLISION = "both ends dial; the other dial goes first"
-CONTROL = (Addresses, Goodbye, Hello, Here, Refused, StatusQuery, StatusReport, Welcome, Who)
+CONTROL = get_args(Control)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +179,8 @@ class Transport:
                 self._answer(connection, here)
             case StatusQuery():
                 self._answer(connection, StatusReport(self._sink.status()))
+            case RemoveBroker(node=node):
+                self._sink.remove(node, lambda error: self._answer(connection, RemovalReport(node, error)))
             case _:
                 self._refuse(
                     connection, "a broker of gapless expects a question first, in a version it speaks"

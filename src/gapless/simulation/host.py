@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from gapless.core.broker import Broker
 from gapless.core.effects import (
     Answered,
+    BrokerRemoved,
     Connect,
     Deliver,
     Disconnect,
@@ -27,6 +28,7 @@ from gapless.core.effects import (
     PublisherFenced,
     Receipt,
     Record,
+    RemovalAnswered,
     Reset,
     Send,
     Stopped,
@@ -205,7 +207,7 @@ class SimulatedHost:
             batch = _joined(batch)
         effects = self.node.step(batch, self.now)
         if self.is_client:
-            world.requested(self.name, batch, effects)
+            world.recorder.requested(self.name, batch, effects)
         self.crash_next |= when is When.WHILE
         self._perform(effects)
         if when is When.AFTER and self.node is not None:
@@ -248,15 +250,20 @@ class SimulatedHost:
         """The ordering rule: all records are synced before anything else happens."""
         world = self.world
         records = [effect.record for effect in effects if type(effect) is Persist]
+        self._keep(records[: self.keeps] if self.crash_next else records)
         if self.crash_next:
-            self.store += records[: self.keeps]
             world.crash(self.name)
             return
-        self.store += records
         last = world.aim.sending(self, effects) if world.aim is not None else None
         self._perform_all(effects[:last])
         if last is not None and self.node is not None:
             world.crash(self.name)
+
+    def _keep(self, records: list[Record]) -> None:
+        self.store += records
+        for record in records:
+            if type(record) is BrokerRemoved and record.removal.centre == self.name:
+                self.world.removal_decided(record.removal)
 
     def _perform_all(self, effects: list[Effect]) -> None:
         world = self.world
@@ -272,13 +279,13 @@ class SimulatedHost:
         world = self.world
         match effect:
             case Deliver():
-                world.delivered(self, effect)
+                world.recorder.delivered(self, effect)
             case Receipt():
-                world.confirmed(self.name, effect)
+                world.recorder.confirmed(self.name, effect)
                 if self.on_receipt is not None:
                     self.on_receipt(effect)
             case Live() | Reset():
-                world.promised(effect)
+                world.recorder.promised(effect)
             case Connect(peer=peer, via=via):
                 world.network.dial(self.name, peer, via)
             case Disconnect(peer=peer):
@@ -286,11 +293,13 @@ class SimulatedHost:
                 if connection is not None:
                     world.network.close(self.name, peer, connection)
             case PublisherFenced(publisher=publisher):
-                world.publisher_fenced(self.name, publisher)
+                world.recorder.publisher_fenced(self.name, publisher)
             case Answered() | TopicDeleted():
-                world.told(self.name, effect)
+                world.recorder.told(self.name, effect)
             case LeaveRefused(reason=reason):
                 world.refused.append((self.name, reason))
+            case RemovalAnswered():
+                world.removal_answered(effect)
             case Stopped():
                 world.has_left(self.name)
             case NameTaken(reason=reason):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from gapless.core.model import Link, link
+from gapless.core.model import Link, NodeId, link
+from gapless.core.overlay.topology import Topology
 
 
 def kary_tree(brokers: int, fanout: int) -> list[Link]:
@@ -31,3 +32,19 @@ def random_tree(brokers: int, fanout: int, rng: Random) -> list[Link]:
 
 def _name(number: int) -> str:
     return f"b{number}"
+
+
+def neighbourhood(name: NodeId, links: list[Link], delta: int) -> list[Link]:
+    """The links of a whole tree that belong to one node's neighbourhood."""
+    adjacent: dict[NodeId, list[NodeId]] = {}
+    for a, b in links:
+        adjacent.setdefault(a, []).append(b)
+        adjacent.setdefault(b, []).append(a)
+    topology = Topology(name, delta)
+    frontier, seen = [name], {name}
+    for _ in range(delta + 1):
+        reached = {other: node for node in frontier for other in adjacent.get(node, ()) if other not in seen}
+        topology.add(link(node, other) for other, node in reached.items())
+        frontier = list(reached)
+        seen.update(frontier)
+    return topology.links()

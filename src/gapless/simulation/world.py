@@ -16,33 +16,24 @@ from typing import Any
 
 from gapless.core.broker import Broker
 from gapless.core.effects import (
-    Answered,
-    Deliver,
-    Effect,
     LinkAdded,
-    Live,
     NetworkBound,
-    NumberingBegun,
-    Persist,
-    Receipt,
     Record,
-    Reset,
-    TopicDeleted,
+    RemovalAnswered,
 )
 from gapless.core.events import (
     CreateTopicRequested,
     DeleteTopicRequested,
-    Input,
     LeaveRequested,
-    MessageReceived,
     PublisherAdopted,
     PublishRequested,
+    RemoveRequested,
     SubscribeRequested,
     UnsubscribeRequested,
 )
 from gapless.core.leaf import Leaf
 from gapless.core.limits import Limits
-from gapless.core.messages.overlay import NodeState
+from gapless.core.messages.overlay import NodeState, Removal
 from gapless.core.model import (
     MILLISECOND,
     SECOND,
@@ -54,12 +45,12 @@ from gapless.core.model import (
 )
 from gapless.core.node import NodeConfig
 from gapless.core.overlay.sessions import Timing
-from gapless.core.overlay.topology import Topology
 from gapless.simulation import trace
 from gapless.simulation.host import Aim, SimulatedHost
 from gapless.simulation.network import Latency, Network
-from gapless.simulation.partitioned import brokers_in
-from gapless.simulation.sources import Sources
+from gapless.simulation.partitioned import adjacent
+from gapless.simulation.recording import Recorder
+from gapless.simulation.trees import neighbourhood
 
 NETWORK = "simulated"
 """The id of a network whose brokers have joined in an earlier life."""
@@ -99,21 +90,18 @@ class World:
         """Brokers of other networks."""
         self.refused: list[tuple[NodeId, str]] = []
         """Brokers that were asked to leave and could not, and why."""
+        self.removals: dict[NodeId, str] = {}
+        """Brokers that were to be removed, and what was answered last: why not, or nothing if they are."""
         self.trace = trace.Trace()
+        self.recorder = Recorder(self)
         self.network = Network(self, self.hosts, latency or Latency(), self.random("network"))  # type: ignore[arg-type]
         self.aim: Aim | None = None
+        self._centres: dict[NodeId, NodeId] = {}
         self._agenda: list[tuple[Micros, int, Callable[[Any], None], Any]] = []
         self._count = 0
         self._by_clock: dict[NodeId, None] = {}
         """Clients whose next incarnations begin at their clock's reading, as those of live clients do: who
         lost its store, or shares its name, must not begin where somebody was already."""
-        self.fenced: dict[tuple[NodeId, str], None] = {}
-        """Clients, and publishers that somebody else is since later."""
-        self.sources = Sources()
-        self._sequences: dict[tuple[str, str], int] = {}
-        self._confirmed: dict[tuple[str, str], int] = {}
-        self.answers: dict[NodeId, dict[int, str]] = {}
-        """What clients were answered: the errors of their requests, empty where all went well."""
 
     def random(self, purpose: str) -> Random:
         """A generator of its own for each purpose, so that one more draw here changes nothing there."""
@@ -200,6 +188,11 @@ class World:
             ),
         )
 
+    def home(self, client: NodeId) -> NodeId:
+        """The home of a client: the one that it was given, or who has the place of that broker now."""
+        node = self.hosts[client].node
+        return (node.identity.home if node is not None else None) or self.homes[client]
+
     def add_foreign_broker(self, name: NodeId, near: NodeId) -> SimulatedHost:
         """A broker with the store of another network, which had a broker of that name too."""
         self.foreign[name] = None
@@ -235,6 +228,32 @@ class World:
         """Another client has this one's name: its process ends."""
         self.taken[name] = reason
         self.crash(name)
+
+    def centre(self, name: NodeId) -> NodeId | None:
+        """Who is to have the place of a broker when it is removed: of its neighbours that with the smallest
+        name, as the neighbours themselves have it in their stores; nobody if it has none."""
+        return min(adjacent(self).get(name, ()), default=None)
+
+    def remove(self, name: NodeId) -> None:
+        """Ask for the removal of a broker that is gone for good; ``removals`` has the answer when it comes.
+
+        Like an operator, it asks the broker that is to have the place, or that has it already: if that does
+        not run, nobody answers.
+        """
+        self.removals.pop(name, None)
+        centre = self.centre(name) or self._centres.get(name)
+        if centre is not None:
+            self.hosts[centre].receive(RemoveRequested(name))
+
+    def removal_decided(self, removal: Removal) -> None:
+        """The centre has made a removal durable: from now on the broker is no member of the network."""
+        self._centres[removal.node] = removal.centre
+        if not self.hosts[removal.node].is_up:
+            self.departed[removal.node] = None
+
+    def removal_answered(self, answer: RemovalAnswered) -> None:
+        """Whoever wanted a broker to be removed is told what became of it."""
+        self.removals[answer.node] = answer.error
 
     # -- time ------------------------------------------------------------------------------------------
 
@@ -291,8 +310,8 @@ class World:
         self.departed.pop(name, None)
         self.record(trace.Restart(t=self.now, node=name))
         self.network.dark.pop(name, None)
-        for key in [key for key in self.fenced if key[0] == name]:
-            del self.fenced[key]  # it finds out again
+        for key in [key for key in self.recorder.fenced if key[0] == name]:
+            del self.recorder.fenced[key]  # it finds out again
         host = self.hosts[name]
         host.start()
         if host.on_restart is not None:
@@ -305,7 +324,7 @@ class World:
         assert not host.is_up, f"{name} runs"
         host.store.clear()
         self._by_clock[name] = None
-        self.sources.lost(name)
+        self.recorder.sources.lost(name)
 
     def replace(self, name: NodeId, *, join: tuple[NodeId, ...], clock: Micros | None = None) -> None:
         """Start a killed broker anew without its store: it joins again, in its old place. Incarnations begin
@@ -364,131 +383,5 @@ class World:
 
     def adopt(self, client: NodeId, publisher: str, records: Sequence[Record]) -> None:
         """A client goes on with a publisher of an earlier one."""
-        self.sources.adopted(client, publisher, records)
+        self.recorder.sources.adopted(client, publisher, records)
         self.hosts[client].receive(PublisherAdopted(publisher, tuple(records)))
-
-    def told(self, client: NodeId, effect: Answered | TopicDeleted) -> None:
-        """A client was told something about topics."""
-        if isinstance(effect, Answered):
-            self.answers.setdefault(client, {})[effect.request] = effect.error
-        else:
-            for subscription in effect.subscriptions:
-                self.record(trace.Unsubscribe(t=self.now, subscription=subscription))
-
-    def requested(self, client: NodeId, batch: list[Input], effects: Sequence[Effect]) -> None:
-        """A client handles requests of its application now: that is when they happen."""
-        for effect in effects:
-            if type(effect) is Persist and type(effect.record) is NumberingBegun:
-                self.sources.begins(client, effect.record)
-        for each in batch:
-            if type(each) is MessageReceived:
-                continue
-            match each:
-                case PublishRequested():
-                    self._published(client, each)
-                case SubscribeRequested(subscription=subscription, topic=topic, selector=selector):
-                    self.record(
-                        trace.Subscribe(
-                            t=self.now,
-                            client=client,
-                            subscription=subscription,
-                            topic=topic,
-                            selector=selector,
-                            broker=self.homes[client],
-                        )
-                    )
-                case UnsubscribeRequested(subscription=subscription):
-                    self.record(trace.Unsubscribe(t=self.now, subscription=subscription))
-                case _:
-                    pass
-
-    def _published(self, client: NodeId, request: PublishRequested) -> None:
-        if (client, request.publisher) in self.fenced:
-            return
-        name = self.sources.current(client, request.publisher)
-        key = (name, request.topic)
-        for attributes, _ in request.contents:
-            sequence = self._sequences[key] = self._sequences.get(key, 0) + 1
-            self.record(
-                trace.Publish(
-                    t=self.now,
-                    client=client,
-                    publisher=name,
-                    sequence=sequence,
-                    topic=request.topic,
-                    attributes=attributes,
-                    broker=self.homes[client],
-                )
-            )
-
-    def promised(self, effect: Live | Reset) -> None:
-        """A client was told from where on its subscription is promised."""
-        if isinstance(effect, Reset):
-            self.record(
-                trace.Reset(
-                    t=self.now,
-                    subscription=effect.subscription,
-                    publishers=effect.publishers,
-                    start=self.sources.start_of_reset(effect),
-                )
-            )
-        else:
-            self.record(
-                trace.Live(
-                    t=self.now,
-                    subscription=effect.subscription,
-                    start=self.sources.start(effect.start),
-                    unreachable=brokers_in(self, effect.unreachable),
-                )
-            )
-
-    def confirmed(self, client: NodeId, receipt: Receipt) -> None:
-        """A publisher was told that the network has its events up to one of them."""
-        name = self.sources.current(client, receipt.publisher)
-        key = (name, receipt.topic)
-        for sequence in range(self._confirmed.get(key, 0) + 1, receipt.sequence + 1):
-            self.record(trace.Confirm(t=self.now, publisher=name, sequence=sequence, topic=receipt.topic))
-        self._confirmed[key] = max(receipt.sequence, self._confirmed.get(key, 0))
-
-    def publisher_fenced(self, client: NodeId, publisher: str) -> None:
-        """A client was told that somebody else is this publisher: what is not confirmed is not promised."""
-        self.fenced[client, publisher] = None
-        name = self.sources.current(client, publisher)
-        self.record(trace.Fenced(t=self.now, client=client, publisher=name))
-
-    def unconfirmed(self, client: NodeId, publisher: str, topic: str) -> int:
-        """How many events a client has published under that name that it has no receipt of."""
-        key = (self.sources.current(client, publisher), topic)
-        return self._sequences.get(key, 0) - self._confirmed.get(key, 0)
-
-    def delivered(self, host: SimulatedHost, effect: Deliver) -> None:
-        """A client's application was given events."""
-        for event in effect.events:
-            self.record(
-                trace.Deliver(
-                    t=self.now,
-                    client=host.name,
-                    subscription=effect.subscription,
-                    publisher=self.sources.name(event.publisher, effect.numbering),
-                    sequence=event.sequence,
-                    best_effort=effect.best_effort,
-                )
-            )
-            if host.on_deliver is not None:
-                host.on_deliver(effect.subscription, event)
-
-
-def neighbourhood(name: NodeId, links: list[Link], delta: int) -> list[Link]:
-    """The links of a whole tree that belong to one node's neighbourhood."""
-    adjacent: dict[NodeId, list[NodeId]] = {}
-    for a, b in links:
-        adjacent.setdefault(a, []).append(b)
-        adjacent.setdefault(b, []).append(a)
-    topology = Topology(name, delta)
-    frontier, seen = [name], {name}
-    for _ in range(delta + 1):
-        reached = {other: node for node in frontier for other in adjacent.get(node, ()) if other not in seen}
-        topology.add(link(node, other) for other, node in reached.items())
-        frontier = list(reached)
-        seen.update(frontier)
-    return topology.links()

@@ -14,6 +14,7 @@ from typing import assert_never
 import msgspec
 
 from gapless.core.effects import (
+    BrokerRemoved,
     EventsConfirmed,
     EventsRetained,
     Founded,
@@ -21,6 +22,7 @@ from gapless.core.effects import (
     LinkAdded,
     LinkFate,
     LinkRemoved,
+    MemberSince,
     NetworkBound,
     NumberingBegun,
     PublisherTaken,
@@ -44,6 +46,8 @@ _kept = msgspec.msgpack.Decoder(
     IncarnationStarted
     | LinkAdded
     | LinkFate
+    | BrokerRemoved
+    | MemberSince
     | Founded
     | NetworkBound
     | PublisherTaken
@@ -77,6 +81,10 @@ def _changes(record: Record) -> Iterator[Change]:
             yield Delete(_key("link", *link))
         case LinkFate(last=last):
             yield Put(_key("fate", last.node, last.join_point), _encode(record))
+        case BrokerRemoved(removal=removal):
+            yield Put(_key("removal", removal.node), _encode(record))
+        case MemberSince():
+            yield Put(_key("member since"), _encode(record))
         case Founded():
             yield Put(_key("founded"), _encode(record))
         case NetworkBound():

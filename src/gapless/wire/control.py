@@ -1,8 +1,9 @@
 """Messages of the transport itself: who is at the other end, where others are, and good-bye.
 
 A connection begins with one question. ``Hello`` asks for a session and is answered by ``Welcome`` or
-``Refused``; ``Who`` and ``StatusQuery`` ask for something and end the connection with the answer. Versions
-are negotiated here: the dialer names the range that it speaks, the other end chooses the highest of both.
+``Refused``; ``Who``, ``StatusQuery`` and ``RemoveBroker`` ask for something and end the connection with the
+answer. Versions are negotiated here: the dialer names the range that it speaks, the other end chooses the
+highest of both.
 
 =================  ========================  ==========================================================
 message            from → to                 meaning
@@ -15,6 +16,8 @@ message            from → to                 meaning
 ``Addresses``      broker → its peers        where nodes of your neighbourhood listen
 ``StatusQuery``    anybody → broker          how are you?
 ``StatusReport``   broker → anybody          the answer
+``RemoveBroker``   anybody → broker          take the place of a neighbour that is gone for good
+``RemovalReport``  broker → anybody          the answer
 ``Goodbye``        either end                the session ends, and why
 =================  ========================  ==========================================================
 """
@@ -99,6 +102,19 @@ class StatusReport(msgspec.Struct, frozen=True, array_like=True, tag="status!"):
     report: dict[str, Any]
 
 
+class RemoveBroker(msgspec.Struct, frozen=True, array_like=True, tag="remove?"):
+    """A neighbour of yours is gone for good: take its place in the tree."""
+
+    node: NodeId
+
+
+class RemovalReport(msgspec.Struct, frozen=True, array_like=True, tag="remove!"):
+    """That is done, or it is not, and why."""
+
+    node: NodeId
+    error: str = ""
+
+
 class Goodbye(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
     """The last message of a session that one end closes on purpose."""
 
@@ -107,7 +123,19 @@ class Goodbye(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
     """``TAKEN``: another client has taken the name of this one."""
 
 
-Control: TypeAlias = Hello | Welcome | Refused | Who | Here | Addresses | StatusQuery | StatusReport | Goodbye
+Control: TypeAlias = (
+    Hello
+    | Welcome
+    | Refused
+    | Who
+    | Here
+    | Addresses
+    | StatusQuery
+    | StatusReport
+    | RemoveBroker
+    | RemovalReport
+    | Goodbye
+)
 
 
 def common_version(versions: tuple[int, int]) -> int | None:

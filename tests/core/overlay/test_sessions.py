@@ -60,6 +60,11 @@ def test_pauses_between_dials_double_up_to_a_limit(made: Fixture) -> None:
     made.up("a", now=now)
     sessions.lost("a", now)
     sessions.want(["a"], [], now)
+    assert made.take() == [], "who was sent away without a word comes back after the pause"
+    made.up("a", now=now)
+    sessions.up["a"].has_been_heard = True
+    sessions.lost("a", now)
+    sessions.want(["a"], [], now)
     assert made.take() == [Connect("a")], "a session that broke is dialed again at once"
 
 

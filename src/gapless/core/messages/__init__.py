@@ -20,6 +20,9 @@ from gapless.core.messages.overlay import (
     PartialTopology,
     PartitionInfo,
     Ping,
+    Removal,
+    RemovalAsked,
+    RemovalVote,
     Status,
 )
 from gapless.core.messages.publisher import (
@@ -52,6 +55,8 @@ OverlayMessage: TypeAlias = (
     | Neighbourhood
     | Status
     | PartitionInfo
+    | RemovalAsked
+    | RemovalVote
     | Ping
 )
 BestEffortMessage: TypeAlias = (
@@ -100,6 +105,9 @@ __all__ = [
     "Ping",
     "Publications",
     "PublisherMessage",
+    "Removal",
+    "RemovalAsked",
+    "RemovalVote",
     "Status",
     "Superseded",
     "SyncWanted",

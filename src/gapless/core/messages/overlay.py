@@ -9,6 +9,8 @@ message               from → to               paper
 ``Joined``            broker → broker         003, 4.6: the J message, forwarded to distance δ; also to leave
 ``JoinedConfirmed``   broker → broker         003, algorithm 1: its Confirmation
 ``Neighbourhood``     both ends of a session  003, 6: what the other should know of the tree
+``RemovalAsked``      centre → neighbours     is that broker gone, as you see it?
+``RemovalVote``       neighbour → centre      the answer
 ``Status``            node → its peers        003, algorithm 5: OPERATIONAL or RECOVERING
 ``PartitionInfo``     broker → its peers      000, III: to distance 2δ of the detector
 ``Ping``              node → its peers        000, II: the failure detector's sign of life
@@ -17,11 +19,13 @@ message               from → to               paper
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
+from itertools import pairwise
 
 import msgspec
 
-from gapless.core.model import Link, NodeId, Partition
+from gapless.core.model import Incarnation, Link, NodeId, Partition, link
 
 
 class NodeState(StrEnum):
@@ -51,6 +55,8 @@ class PartialTopology(msgspec.Struct, frozen=True, array_like=True, tag="partial
 
     valid: tuple[Link, ...]
     marked: tuple[Link, ...]
+    member_since: Incarnation = 0
+    """In which life the join point has joined itself: removals of earlier ones mean it no longer."""
 
 
 class Joined(msgspec.Struct, frozen=True, array_like=True, tag="joined"):
@@ -82,6 +88,51 @@ class JoinedConfirmed(msgspec.Struct, frozen=True, array_like=True, tag="joined-
     left: bool = False
 
 
+class Removal(msgspec.Struct, frozen=True, array_like=True):
+    """A broker was removed from the network, and one of its neighbours, the *centre*, has taken its place."""
+
+    node: NodeId
+    incarnation: Incarnation
+    """The last of its lives that is removed; a later one may join again."""
+    centre: NodeId
+    neighbours: tuple[tuple[NodeId, Incarnation], ...] = ()
+    """The neighbours that it had, the centre too, and in which of their lives they were then."""
+
+    @property
+    def made(self) -> dict[Link, dict[NodeId, Incarnation]]:
+        """The links that replace those of the broker, with the lives of their two ends."""
+        lives = dict(self.neighbours)
+        return {
+            link(self.centre, each): {self.centre: lives[self.centre], each: lives[each]}
+            for each in lives
+            if each != self.centre
+        }
+
+    def is_between(self, way: Sequence[NodeId]) -> bool:
+        """Whether the way leads to or from the centre over a link that this removal made."""
+        return any(link(*step) in self.made for step in pairwise(way) if self.centre in step)
+
+    def removes(self, node: NodeId, neighbour: NodeId) -> bool:
+        """Whether the node lost its link to the neighbour by this."""
+        return node == self.node and any(neighbour == each for each, _ in self.neighbours)
+
+
+class RemovalAsked(msgspec.Struct, frozen=True, array_like=True, tag="gone?"):
+    """Somebody wants to remove a neighbour of ours: do you see it?"""
+
+    node: NodeId
+
+
+class RemovalVote(msgspec.Struct, frozen=True, array_like=True, tag="gone!"):
+    """Whether the broker is gone as far as the sender can see."""
+
+    node: NodeId
+    why_not: str = ""
+    """Empty: it may be removed."""
+    incarnation: Incarnation = 0
+    """The last life of it that the sender had a session with; 0: none."""
+
+
 class Neighbourhood(msgspec.Struct, frozen=True, array_like=True, tag="links"):
     """All links I know that belong to your neighbourhood; the first message on every session."""
 
@@ -92,6 +143,8 @@ class Neighbourhood(msgspec.Struct, frozen=True, array_like=True, tag="links"):
     """What became of links that brokers have left."""
     network: str = ""
     """The id of the sender's network, if it has learned it since the session began."""
+    removals: tuple[Removal, ...] = ()
+    """Brokers that were removed, and who has taken their places."""
 
 
 class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):

@@ -44,7 +44,7 @@ class LogEntry(msgspec.Struct, frozen=True, array_like=True):
     body: Body | None = None
     ended: bool = False
     news: bool = False
-    """From a client: the network need not know the subscription yet. To a client: it did not."""
+    """From a client: the network need not know the subscription yet."""
     given_up: bool = False
     """It has ended because its client could not be reached."""
 
@@ -79,8 +79,10 @@ class Taken(msgspec.Struct, frozen=True, array_like=True, order=True):
 
     numbering: int
     sequence: int
-    guest_of: NodeId = ""
-    """The publisher's own broker, if another one took the event: the promise goes by it all the same."""
+    home: NodeId = ""
+    """The publisher's own broker: the promise goes by it, whoever took the event."""
+    guest: bool = False
+    """Whether another broker took it."""
 
 
 class Confirmation(msgspec.Struct, frozen=True, array_like=True):
@@ -188,3 +190,5 @@ class Superseded(msgspec.Struct, frozen=True, array_like=True, tag="superseded")
     topic: str
     publisher: str
     generation: Generation
+    refused: bool = False
+    """The sender has taken nothing of what it answers; otherwise it may have, and passed it on."""

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, TypeVar
 
 from gapless.core.effects import Effect, Record
 from gapless.core.limits import Limits
+from gapless.core.messages.overlay import Removal
 from gapless.core.model import Content, Event, Micros, NodeId, OrderName, SubscriptionId, Topic
 from gapless.core.overlay.overlay import Overlay
 from gapless.selectors import Selector, SelectorError
@@ -82,6 +83,9 @@ class Part(ABC):
 
     def frontier_changed(self, now: Micros) -> None:
         """Other sessions are active, or other nodes are down, in some branch."""
+
+    def broker_removed(self, removal: Removal, now: Micros) -> None:
+        """The centre has taken the place of a broker that is gone for good; ``frontier_changed`` follows."""
 
     @abstractmethod
     def message(self, peer: NodeId, message: Any, now: Micros) -> None:

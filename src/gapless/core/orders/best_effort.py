@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from gapless.core.effects import Deliver, Effect, EventsConfirmed, Live, Persist, Receipt, Record, Send
 from gapless.core.messages import (
     BestEffortEvents,
@@ -21,6 +23,7 @@ from gapless.core.messages import (
     BestEffortSubscribe,
     BestEffortSubscribed,
     BestEffortUnsubscribe,
+    Removal,
 )
 from gapless.core.model import Content, Event, Micros, NodeId, OrderName, Path, StartCut, SubscriptionId
 from gapless.core.orders.base import BrokerOrder, LeafOrder, is_selector, numbered, parsed
@@ -65,6 +68,11 @@ class BestEffortBroker(BrokerOrder):
             for peer in added:
                 self._forward(route, peer)
             self._confirm_if_complete(route)
+
+    def broker_removed(self, removal: Removal, now: Micros) -> None:
+        """No way leads through the broker any more."""
+        for route in self.routes.values():
+            route.message = replace(route.message, path=self.overlay.mended_path(route.message.path))
 
     def session_down(self, peer: NodeId, now: Micros) -> None:
         """Whoever is gone confirms nothing and gets nothing."""

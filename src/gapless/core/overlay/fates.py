@@ -1,65 +1,172 @@
-"""What became of links whose broker left for good: so that nobody who missed it brings them back.
+"""What became of links whose broker is gone for good: so that nobody who missed it brings them back.
 
 A broker that leaves is taken out of every neighbourhood that has it by a wave, like the one by which it
 joined (003, 4.6; X-D3-19: the operation of a J message). Who cannot be reached just then still has the link,
 and tells it to others when it returns. Therefore everybody near remembers the *fate* of such a link: the last
 announcement, that its broker left it or, in a later life, joined it again. Fates are told with the links; of
 two announcements of a link the one of the later incarnation holds, and in one incarnation the leave.
+
+A broker that was *removed* has left all its links at once, and one of its neighbours, the centre, has taken
+its place: each of its links leads to the centre now. So a link that somebody still tells of is not only known
+to be gone, but also what it has become.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gapless.core.effects import Effect, LinkFate, Persist
-from gapless.core.messages.overlay import Joined
-from gapless.core.model import Link, NodeId
+from gapless.core.effects import BrokerRemoved, Effect, LinkFate, Persist
+from gapless.core.messages.overlay import Joined, Removal
+from gapless.core.model import Incarnation, Link, NodeId, Path, link
 
 FATES_MAX = 256
-"""How many links a node remembers the fate of; the oldest are forgotten first."""
+"""How many links, and how many removals, a node remembers; the oldest are forgotten first."""
 
 
 class Fates:
-    """The fates of links that one node remembers, each by the broker that left and its neighbour."""
+    """The fates of links that one node remembers, each by the broker that left and its neighbour, and the
+    removals by the broker that was removed."""
 
-    def __init__(self, out: list[Effect], known: Iterable[Joined] = ()) -> None:
+    def __init__(
+        self, out: list[Effect], known: Iterable[Joined] = (), removals: Iterable[Removal] = ()
+    ) -> None:
         latest = list(known)[-FATES_MAX:]
         self._last: dict[tuple[NodeId, NodeId], Joined] = {_key(each): each for each in latest}
+        self._removed = {each.node: each for each in list(removals)[-FATES_MAX:]}
         self._out = out
+        for removal in self._removed.values():
+            self._forget_joins(removal)
 
     def all(self) -> tuple[Joined, ...]:
-        """All that is remembered, to be told."""
+        """All that is remembered of single links, to be told."""
         return tuple(self._last.values())
+
+    def removals(self) -> tuple[Removal, ...]:
+        """All removals that are remembered, to be told."""
+        return tuple(self._removed.values())
+
+    @property
+    def has_removals(self) -> bool:
+        """Whether any broker was removed, as far as this node remembers."""
+        return bool(self._removed)
 
     def of(self, node: NodeId, neighbour: NodeId) -> Joined | None:
         """The last announcement of a broker that has left the neighbour at some time."""
         return self._last.get((node, neighbour))
 
-    def has_left(self, link: Link) -> bool:
+    def knows(self, node: NodeId) -> bool:
+        """Whether the broker was removed at some time, as far as this node remembers."""
+        return node in self._removed
+
+    def removal(self, node: NodeId) -> Removal | None:
+        """How the broker was removed, unless it has joined again since."""
+        found = self._removed.get(node)
+        return found if found is not None and self._joined_in(node) <= found.incarnation else None
+
+    def last_life(self, node: NodeId) -> Incarnation:
+        """The latest life of a broker that was ever announced."""
+        known = self._removed.get(node)
+        return max(self._joined_in(node), known.incarnation + 1 if known is not None else 0)
+
+    # -- links -------------------------------------------------------------------------------------------
+
+    def has_left(self, each: Link) -> bool:
         """Whether one of its two brokers has left the link."""
-        fates = (self._last.get(link), self._last.get(link[::-1]))
-        return any(fate is not None and fate.left for fate in fates)
+        return self.current(each) != each
+
+    def current(self, each: Link) -> Link | None:
+        """What the link is today: itself, the one that a removal has made of it, or nothing."""
+        for _ in range(len(self._removed) + 1):
+            a, b = each
+            gone = self._gone(a, b) or self._gone(b, a)
+            if gone is None:
+                return each
+            if isinstance(gone, Joined):
+                return None
+            other = b if gone.node == a else a
+            if other == gone.centre:
+                return None
+            each = link(gone.centre, other)
+        return None
+
+    def _gone(self, node: NodeId, neighbour: NodeId) -> Joined | Removal | None:
+        """How the node lost the link, if nothing later says that it has it again."""
+        gone: list[Joined | Removal] = []
+        fate = self._last.get((node, neighbour))
+        if fate is not None and fate.left:
+            gone.append(fate)
+        removal = self._removed.get(node)
+        if removal is not None and removal.removes(node, neighbour):
+            gone.append(removal)
+        if not gone:
+            return None
+        last = max(gone, key=lambda each: each.incarnation)
+        return last if self._back_in(node, neighbour) <= last.incarnation else None
+
+    def _back_in(self, node: NodeId, neighbour: NodeId) -> Incarnation:
+        """The latest life of the node in which it is known to have got the link."""
+        fate = self._last.get((node, neighbour))
+        lives = [fate.incarnation] if fate is not None and not fate.left else []
+        wanted = link(node, neighbour)
+        lives += [each.made[wanted][node] for each in self._removed.values() if wanted in each.made]
+        return max(lives, default=0)
+
+    def _joined_in(self, node: NodeId) -> Incarnation:
+        """The latest life in which the broker is known to have joined, anywhere."""
+        joins = (each.incarnation for each in self._last.values() if each.node == node and not each.left)
+        return max(joins, default=0)
+
+    # -- announcements -----------------------------------------------------------------------------------
 
     def is_old(self, announced: Joined) -> bool:
         """Whether something later than the announcement is known."""
         fate = self._last.get(_key(announced))
-        return fate is not None and fate.rank > announced.rank
+        if fate is not None and fate.rank > announced.rank:
+            return True
+        removal = self._removed.get(announced.node)
+        return removal is not None and not announced.left and removal.incarnation >= announced.incarnation
 
     def note(self, announced: Joined) -> bool:
         """Remember the announcement, durably; False when it is no news."""
         if not announced.left:
-            self._is_back(announced.join_point, announced.node)
+            self._is_back(announced)
         fate = self._last.get(_key(announced))
-        if fate.rank >= announced.rank if fate is not None else not announced.left:
-            return False  # known, or a first join, which has no past
+        has_past = fate is not None or announced.node in self._removed
+        if not announced.left and not has_past:
+            return False  # a first join
+        if self.is_old(announced) or (fate is not None and fate.rank >= announced.rank):
+            return False
         self._keep(announced)
         return True
 
-    def _is_back(self, join_point: NodeId, neighbour: NodeId) -> None:
-        """Who serves as a join point is in the network, in a later life than that in which it left."""
-        fate = self._last.get((join_point, neighbour))
-        if fate is not None and fate.left:
-            self._keep(Joined(join_point, neighbour, fate.incarnation + 1))
+    def note_removal(self, removal: Removal) -> bool:
+        """Remember that a broker was removed, durably; False when it is no news, or it has joined since."""
+        known = self._removed.get(removal.node)
+        if known is not None and known.incarnation >= removal.incarnation:
+            return False
+        self._removed.pop(removal.node, None)
+        self._removed[removal.node] = removal
+        self._forget_joins(removal)
+        self._out.append(Persist(BrokerRemoved(removal)))
+        if len(self._removed) > FATES_MAX:
+            del self._removed[next(iter(self._removed))]
+        return True
+
+    def _forget_joins(self, removal: Removal) -> None:
+        """What the broker joined in the lives that are removed is no fate of a link any more."""
+        for key, fate in list(self._last.items()):
+            if fate.node == removal.node and not fate.left and fate.incarnation <= removal.incarnation:
+                del self._last[key]
+
+    def _is_back(self, announced: Joined) -> None:
+        """Who serves as a join point is in the network, in a later life than that in which it left; unless
+        whoever joined it there did so before it was removed."""
+        join_point, neighbour = announced.join_point, announced.node
+        gone = self._gone(join_point, neighbour)
+        if isinstance(gone, Removal) and announced.incarnation <= dict(gone.neighbours)[neighbour]:
+            return
+        if gone is not None:
+            self._keep(Joined(join_point, neighbour, gone.incarnation + 1))
 
     def _keep(self, fate: Joined) -> None:
         self._last.pop(_key(fate), None)
@@ -67,6 +174,42 @@ class Fates:
         self._out.append(Persist(LinkFate(fate)))
         if len(self._last) > FATES_MAX:
             del self._last[next(iter(self._last))]
+
+    # -- places ------------------------------------------------------------------------------------------
+
+    def heir(self, node: NodeId) -> NodeId:
+        """Who has the place of a broker now: itself, or whoever came to it when it left or was removed."""
+        for _ in range(len(self._removed) + len(self._last) + 1):
+            removal = self.removal(node)
+            if removal is not None:
+                node = removal.centre
+                continue
+            left = [each for each in self._last.values() if each.node == node and each.left]
+            last = max(left, key=lambda each: each.incarnation, default=None)
+            if last is None or self._joined_in(node) > last.incarnation:
+                return node
+            node = last.join_point
+        return node
+
+    def mended(self, path: Path, me: NodeId) -> Path:
+        """The path with the centre in the place of each broker that was removed."""
+        for node in path:
+            removal = self.removal(node)
+            if removal is not None:
+                return self.mended(replaced(path, node, removal.centre, me), me)
+        return path
+
+
+def replaced(path: Path, node: NodeId, centre: NodeId, me: NodeId) -> Path:
+    """The path to the same destination when the centre has taken the place of the node."""
+    steps: list[NodeId] = []
+    for each in path:
+        step = centre if each == node else each
+        if steps[-1:] != [step]:
+            steps.append(step)
+    if steps[-1:] == [me]:
+        steps.pop()
+    return tuple(steps)
 
 
 def _key(announced: Joined) -> tuple[NodeId, NodeId]:

@@ -48,3 +48,18 @@ def walk(topology: Topology, established: Container[NodeId], failed: Container[N
                 frontier.barriers.append(node)
             waiting += topology.children(node)[::-1]
     return frontier
+
+
+def proxies(topology: Topology, frontier: Frontier) -> dict[NodeId, tuple[NodeId, ...]]:
+    """Through whom a neighbour can be reached when only the link to it is cut.
+
+    Others see it alive and send to it what is meant for this side, and the other way round: all that would
+    wait until the link is healed.
+    """
+    near = topology.neighbours()
+    found = {}
+    for node in frontier.wanted:
+        if node in near:
+            others = (*topology.neighbours(node), *near)
+            found[node] = tuple(dict.fromkeys(each for each in others if each not in (topology.me, node)))
+    return found

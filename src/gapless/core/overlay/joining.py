@@ -18,22 +18,33 @@ announced to somebody who does not know it is told what it missed.
 *Leaving* for good is the same wave with another operation: a broker at the edge of the tree announces that it
 has left; everybody near takes its link out, from the outside in, and when its own wave is complete it stops.
 The wish is durable: a leaving broker that crashes goes on leaving. ``fates`` keeps latecomers from bringing
-the link back.
+the link back. ``removing`` takes out a broker that cannot leave by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gapless.core.effects import Effect, Founded, LinkAdded, LinkRemoved, Persist, Send, Stopped
+from gapless.core.effects import (
+    Effect,
+    Founded,
+    IncarnationStarted,
+    LinkAdded,
+    LinkRemoved,
+    MemberSince,
+    Persist,
+    Send,
+    Stopped,
+)
 from gapless.core.messages.overlay import (
     Joined,
     JoinedConfirmed,
     JoinRefused,
     JoinRequest,
     PartialTopology,
+    Removal,
 )
 from gapless.core.model import Incarnation, Link, Micros, NodeId, link
 from gapless.core.overlay.fates import Fates
@@ -80,7 +91,8 @@ class Joining:
         out: list[Effect],
         *,
         founder: bool = False,
-        fates: Iterable[Joined] = (),
+        fates: Fates | None = None,
+        member_since: Incarnation = 0,
     ) -> None:
         self.state = JoinState.DETACHED
         self.is_founder = founder
@@ -99,8 +111,12 @@ class Joining:
         self.completed: list[Wave] = []
         """Waves that have completed here since somebody looked."""
         self._waves: dict[NodeId, Wave] = {}  # by joining node
-        self._completed: dict[NodeId, tuple[Incarnation, bool]] = {}  # the rank of its last announcement
-        self.fates = Fates(out, fates)
+        self._completed: dict[NodeId, Joined] = {}  # its last announcement
+        self.joined_in: dict[NodeId, Incarnation] = {}
+        """In which of their lives brokers have joined near here, as far as this node has seen it."""
+        self.fates = fates if fates is not None else Fates(out)
+        self.member_since = member_since
+        """In which life this broker has joined, so that a removal of an earlier one does not count."""
         self._marked_at: dict[Link, Micros] = {}
 
     @property
@@ -163,7 +179,7 @@ class Joining:
     def _attach(self, join_point: NodeId) -> None:
         self._become(JoinState.ATTACHED)
         me = self._topology.me
-        self._waves[me] = Wave(Joined(me, join_point, self._incarnation))
+        self._waves[me] = Wave(Joined(me, join_point, self.member_since or self._incarnation))
 
     def _comes_back(self, node: NodeId, join_point: NodeId, incarnation: Incarnation) -> None:
         """A node joins where it has left once: from now on it belongs there again."""
@@ -190,6 +206,9 @@ class Joining:
         """End of phase 1: TOP_N is what the join point told."""
         if self.state is JoinState.DETACHED and peer == self._asked:
             self._comes_back(self._topology.me, peer, self._incarnation)
+            self.joined_in[peer] = message.member_since
+            self.member_since = self._incarnation
+            self._out.append(Persist(MemberSince(self._incarnation)))
             self.learn(message.valid, message.marked, now)
             self._attach(peer)
 
@@ -211,12 +230,16 @@ class Joining:
             reason = f"{request.node} is in the network already{self._where(peer) if is_member else ''}"
             self._out.append(Send(peer, JoinRefused(reason, is_member)))
             return
+        if self.fates.is_old(Joined(peer, topology.me, incarnation)):
+            self._out.append(Send(peer, JoinRefused(f"{peer} was removed in a later life than this one")))
+            return
         self._comes_back(peer, topology.me, incarnation)
+        self.joined_in[peer] = incarnation
         self.learn((), (own,), now)
         valid, marked = topology.links_within(topology.me, topology.delta)
         if own not in valid and own not in marked:  # δ = 0: PAR_TOP lacks the node's own link (X-D3-06)
             marked.append(own)
-        self._out.append(Send(peer, PartialTopology(tuple(valid), tuple(marked))))
+        self._out.append(Send(peer, PartialTopology(tuple(valid), tuple(marked), self.member_since)))
 
     def _where(self, node: NodeId) -> str:
         """What an operator can do about a broker that asks to join and is a member in another place."""
@@ -227,7 +250,7 @@ class Joining:
 
     def on_joined(self, peer: NodeId, joined: Joined, now: Micros) -> None:
         """Phase 2 at a node within δ of the join point (003, algorithm 1)."""
-        done = self._completed.get(joined.node) == joined.rank or self.fates.is_old(joined)
+        done = self._completed.get(joined.node) == joined or self.fates.is_old(joined)
         if self.state is JoinState.DETACHED or done:
             self._out.append(Send(peer, JoinedConfirmed(joined.node, joined.incarnation, joined.left)))
             return
@@ -235,6 +258,7 @@ class Joining:
             for rival in self._topology.rivals(joined.link):
                 self._forget(rival)
             self._comes_back(joined.node, joined.join_point, joined.incarnation)
+            self.joined_in[joined.node] = joined.incarnation
             self.learn((), (joined.link,), now)
         wave = self._waves.get(joined.node)
         if wave is None or wave.joined.rank < joined.rank:
@@ -309,7 +333,7 @@ class Joining:
     def _complete(self, wave: Wave, now: Micros) -> None:
         joined = wave.joined
         del self._waves[joined.node]
-        self._completed[joined.node] = joined.rank
+        self._completed[joined.node] = joined
         self.completed.append(wave)
         if joined.left:
             self.fates.note(joined)
@@ -327,9 +351,10 @@ class Joining:
 
     def learn(self, valid: Iterable[Link], marked: Iterable[Link], now: Micros) -> list[Link]:
         """Take links into the topology and make the news durable; return the news that are valid."""
-        here = self.fates.has_left
+        current = self.fates.current
         news = self._topology.add(
-            [each for each in valid if not here(each)], [each for each in marked if not here(each)]
+            [now_there for each in valid if (now_there := current(each)) is not None],
+            [each for each in marked if current(each) == each],
         )
         self._marked_at |= dict.fromkeys(news.marked, now)
         for each in (*news.valid, *news.given_up):
@@ -351,6 +376,57 @@ class Joining:
                 self._out.append(Persist(LinkRemoved(each)))
         if before and not after:
             self._out.append(Persist(Founded(alone=not is_leaving)))
+
+    def mend(self, removal: Removal, now: Micros, *, announce: bool) -> bool:
+        """Let the centre take the place of a broker that was removed; True when the tree is another one here.
+
+        All its links change at once. A link to it that the removal does not name is nobody's business but
+        its owner's, which may have joined there without having been heard of: it goes to the centre too, and
+        announces that. Who is the last one is a network by itself.
+        """
+        topology, is_leaving = self._topology, self.is_leaving
+        before = {each: topology.is_marked(each) for each in topology.links()}
+        own = link(topology.me, removal.node)
+        moves = own in before and self.fates.current(own) == own and self.fates.heir(removal.node) not in own
+        after = dict.fromkeys(filter(None, map(self.fates.current, removal.made)), False)
+        for each, marked in before.items():
+            current = self.fates.current(each)
+            if moves and each == own:
+                current = link(topology.me, self.fates.heir(removal.node))
+            if current is not None:
+                after[current] = marked and after.get(current, True)
+        topology.rebuild(after)
+        self._links_changed(before, now)
+        if before and not topology.links():
+            self._out.append(Persist(Founded(alone=not is_leaving)))
+        if self.fates.removal(removal.node) is not None:  # and it has not joined again since
+            self._waves = {
+                node: wave
+                for node, wave in self._waves.items()
+                if removal.node not in wave.joined.link or (is_leaving and node == topology.me)
+            }
+        if moves and announce:
+            self.fates.note(Joined(removal.node, topology.me, removal.incarnation, left=True))
+            joined = Joined(topology.me, self.fates.heir(removal.node), self._incarnation)
+            self._waves[topology.me] = Wave(joined)
+        return before != {each: topology.is_marked(each) for each in topology.links()}
+
+    def _links_changed(self, before: Mapping[Link, bool], now: Micros) -> None:
+        """Make durable what the tree is now."""
+        topology = self._topology
+        after = {each: topology.is_marked(each) for each in topology.links()}
+        self._out += [Persist(LinkRemoved(each)) for each in before if each not in after]
+        for each, marked in after.items():
+            if before.get(each) != marked:
+                self._out.append(Persist(LinkAdded(each, marked=marked)))
+        self._marked_at = {each: self._marked_at.get(each, now) for each, marked in after.items() if marked}
+
+    def be_removed(self, removal: Removal) -> None:
+        """This node was removed: it has no place any more, and may join again in a later life only."""
+        self._out.append(Persist(IncarnationStarted(max(removal.incarnation, self._incarnation))))
+        self._out += [Persist(LinkRemoved(each)) for each in self._topology.links()]
+        self._out += [Persist(Founded(alone=False)), Stopped(removed=True)]
+        self._topology.rebuild({})
 
     def _drop_if_idle(self, marked: Link) -> None:
         """Forget a join that never completed, unless its wave is passing just now or it is my own."""

@@ -7,6 +7,8 @@ durable belongs there, and in another network it would be a gap or a repetition.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from gapless.core import names
@@ -45,6 +47,18 @@ class Membership:
         if peer.is_leaf and (peer.home not in topology or me.is_leaf):
             return f"the client's home {peer.home} is not near this broker"
         return f"{me.node} is leaving the network" if peer.is_leaf and self._joining.is_leaving else None
+
+    def why_not_leave(self, clients: Collection[NodeId], *, is_ready: bool) -> str | None:
+        """Why this broker cannot leave the network for good; ``None``: it can."""
+        me, neighbours = self.identity.node, self._topology.neighbours()
+        if self._joining.is_leaving:
+            return f"{me} is leaving already"
+        if not is_ready:
+            return f"{me} is joining or recovering: ask again when it is done"
+        if len(neighbours) != 1:
+            names = ", ".join(neighbours)
+            return f"only a broker with one neighbour can leave, and {me} has {len(neighbours)}: {names}"
+        return f"clients are attached to {me}: {', '.join(sorted(clients))}" if clients else None
 
     def learn(self, peer: Identity, state: NodeState) -> None:
         """The first broker of its network that a node meets tells it which network that is."""

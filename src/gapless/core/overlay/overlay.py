@@ -14,15 +14,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from random import Random
 
+from msgspec.structs import replace
+
 from gapless.core.effects import (
     Disconnect,
     Effect,
-    Founded,
     IncarnationStarted,
-    LinkAdded,
-    LinkFate,
-    LinkRemoved,
-    NetworkBound,
     Persist,
     Record,
     Send,
@@ -37,14 +34,19 @@ from gapless.core.messages import (
     PartialTopology,
     PartitionInfo,
     Ping,
+    Removal,
+    RemovalAsked,
+    RemovalVote,
     Status,
 )
 from gapless.core.messages.overlay import NodeState
-from gapless.core.model import Identity, Incarnation, Link, Micros, NodeId, Path, link
-from gapless.core.overlay.frontier import Frontier, walk
+from gapless.core.model import Identity, Incarnation, Link, Micros, NodeId, Path
+from gapless.core.overlay.frontier import Frontier, proxies, walk
 from gapless.core.overlay.joining import Joining, JoinState, Wave
 from gapless.core.overlay.membership import Membership
 from gapless.core.overlay.partitions import Partitions
+from gapless.core.overlay.recovered import Recovered
+from gapless.core.overlay.removing import Removing
 from gapless.core.overlay.sessions import Sessions, Timing
 from gapless.core.overlay.topology import Topology
 
@@ -54,7 +56,6 @@ STATE_TRANSITIONS: dict[NodeState, tuple[NodeState, ...]] = {
     NodeState.OPERATIONAL: (),
 }
 """003, figure 2. A crash leads to FAILED from anywhere; a new incarnation begins there."""
-
 
 HOPS_MAX = 100_000
 """How many next hops are remembered."""
@@ -88,14 +89,12 @@ class Overlay:
         self.wake_at: Micros | None = None
         """The earliest deadline."""
         self._out = out
-        kept = list(records)
-        last_incarnation, is_alone, fates = self._recover(kept)
-        network = next((each.network for each in kept if isinstance(each, NetworkBound)), "")
-        incarnation = max(last_incarnation + 1, least_incarnation)
-        identity = Identity(node, incarnation, home, network, take_over)
+        earlier = Recovered(records, out)
+        home = earlier.live_at(node, home) if home is not None else None
+        self.topology.rebuild(earlier.links)
+        incarnation = max(earlier.incarnation + 1, least_incarnation)
+        identity = Identity(node, incarnation, home, earlier.network, take_over)
         self._rng = rng
-        if home is not None:
-            self.topology.add([link(node, home)])
         self.sessions = Sessions(timing, rng, out)
         self.joining = Joining(
             self.topology,
@@ -103,45 +102,24 @@ class Overlay:
             join_points,
             timing,
             out,
-            founder=founder if is_alone is None else is_alone,
-            fates=fates,
+            founder=founder if earlier.is_alone is None else earlier.is_alone,
+            fates=earlier.fates,
+            member_since=earlier.member_since,
         )
         self._membership = Membership(identity, self.topology, self.sessions, self.joining, out)
         self.partitions = Partitions(self.topology, self.sessions, out)
+        self.removing = Removing(self, out)
+        self.mended: list[Removal] = []
+        """Brokers whose places others have taken since somebody looked."""
         self._synced: dict[NodeId, None] = {}  # peers whose links have arrived in this session
         self.held: dict[NodeId, bool] = {}
         """Peers with a session that must not be active yet, and whether they were down before it came."""
+        self.outdated: dict[NodeId, None] = {}
+        """Peers with a session that live in the tree of before, as far as this node has heard."""
         self.has_changed = False
         """Whether the frontier may be another one since it was walked last."""
         self._dismissed: dict[NodeId, str] = {}  # peers to be sent away, and why
         self._hops: dict[Path, NodeId | None] = {}  # next hops, as long as no session and no frontier changes
-
-    def _recover(self, records: Iterable[Record]) -> tuple[Incarnation, bool | None, list[Joined]]:
-        """The neighbourhood, the number of the last incarnation, whether this broker is a network by itself,
-        if that is recorded, and the fates of links: from stable storage (P0-91)."""
-        incarnation = 0
-        is_alone: bool | None = None
-        fates: dict[tuple[NodeId, NodeId], Joined] = {}
-        links: dict[Link, bool] = {}
-        for record in records:
-            match record:
-                case IncarnationStarted(incarnation=incarnation):
-                    pass
-                case LinkAdded(link=added, marked=marked):
-                    links[added] = marked
-                case LinkRemoved(link=gone):
-                    links.pop(gone, None)
-                case Founded(alone=alone):
-                    is_alone = alone
-                case LinkFate(last=last):
-                    fates[last.node, last.join_point] = last
-                case _:
-                    pass  # of orders and of topics
-        self.topology.add(
-            valid=[each for each, marked in links.items() if not marked],
-            marked=[each for each, marked in links.items() if marked],
-        )
-        return incarnation, is_alone, list(fates.values())
 
     def start(self, now: Micros) -> None:
         """Begin this incarnation: durable before the first message of it leaves."""
@@ -161,15 +139,18 @@ class Overlay:
 
     def session_up(self, identity: Identity, dialed: bool, now: Micros) -> bool:
         """A new session; False when the peer has no business here and was sent away."""
+        identity = replace(identity, home=self._home(identity))
         peer, reason = identity.node, self._membership.why_no_session(identity)
         if reason is not None:
             self._out.append(Disconnect(peer, reason))
             self.sessions.dial_failed(peer, now)
             return False
         self.sessions.opened(identity, dialed, now)
+        if self.removing.is_outdated(peer):
+            self.outdated[peer] = None
         self._hops.clear()
         self._learn_network(identity)
-        self._tell_links(identity)
+        self.tell_links(identity)
         self.partitions.session_up(peer)
         return True
 
@@ -182,19 +163,32 @@ class Overlay:
         for peer, reason in self._membership.strangers():
             self.dismiss(peer, reason)
 
-    def _tell_links(self, identity: Identity) -> None:
+    def tell_links(self, identity: Identity) -> None:
+        """Tell a peer what it should know of the tree, and what became of links that it may have."""
         valid, marked = self._links_for(identity)
         fates = () if self.is_leaf else self.joining.fates.all()
-        self._out.append(Send(identity.node, Neighbourhood(tuple(valid), tuple(marked), self.state, fates)))
+        removals = () if self.is_leaf else self.joining.fates.removals()
+        told = Neighbourhood(tuple(valid), tuple(marked), self.state, fates, removals=removals)
+        self._out.append(Send(identity.node, told))
 
     def _links_for(self, identity: Identity) -> tuple[list[Link], list[Link]]:
         if self.is_leaf:
             return [], []
-        if identity.home is not None:  # the client is one link farther out than its home
-            return self.topology.links_within(identity.home, self.topology.delta)
+        home = identity.home
+        if home is not None:  # the client is one link farther out than its home
+            return self.topology.links_within(home, self.topology.delta)
         if identity.node not in self.topology:
             return [], []
         return self.topology.links_within(identity.node, self.topology.radius)
+
+    def _home(self, identity: Identity) -> NodeId | None:
+        """The home of a client, or who has its place: the client may not have heard that it is gone."""
+        home = identity.home
+        return home if home is None or home in self.topology else self.joining.fates.heir(home)
+
+    def home_of(self, leaf: NodeId) -> NodeId | None:
+        """The home of a client with a session; ``None`` for a broker."""
+        return self.sessions.up[leaf].identity.home
 
     def session_down(self, peer: NodeId, now: Micros) -> None:
         """A session is gone, whoever ended it."""
@@ -204,9 +198,11 @@ class Overlay:
     def _session_gone(self, peer: NodeId) -> None:
         self._synced.pop(peer, None)
         self.held.pop(peer, None)
+        self.outdated.pop(peer, None)
         self._hops.clear()
         self.partitions.session_down(peer)
         self.joining.session_down(peer)
+        self.removing.session_down(peer)
 
     def message(self, peer: NodeId, message: OverlayMessage, now: Micros) -> None:
         """Handle an overlay message."""
@@ -217,7 +213,8 @@ class Overlay:
             case Neighbourhood():
                 self._on_neighbourhood(peer, message, now)
             case PartitionInfo():
-                self.partitions.on_info(peer, message)
+                if self.joining.fates.removal(peer) is None:
+                    self.partitions.on_info(peer, message)
             case Status(state=state):
                 self.sessions.up[peer].state = state
             case JoinRequest():
@@ -232,9 +229,13 @@ class Overlay:
                 self.joining.on_joined(peer, message, now)
             case JoinedConfirmed():
                 self.joining.on_confirmed(peer, message)
+            case RemovalAsked(node=node):
+                self.removing.on_asked(peer, node)
+            case RemovalVote():
+                self.removing.on_vote(peer, message, now)
         self._learn_network(self.sessions.up[peer].identity)
         if is_new and peer in self.topology and isinstance(message, Joined | Neighbourhood):
-            self._tell_links(self.sessions.up[peer].identity)  # at the start of the session it got none
+            self.tell_links(self.sessions.up[peer].identity)  # at the start of the session it got none
 
     def _on_neighbourhood(self, peer: NodeId, message: Neighbourhood, now: Micros) -> None:
         """Learn what was missed; pass news on, so that they reach those behind this node as well."""
@@ -246,7 +247,13 @@ class Overlay:
         if message.network:
             self._membership.told(peer, message.network)
             self._end_sessions_with_strangers()
-        self._on_fates(peer, message.fates)
+        session.removals |= {each.node: each.incarnation for each in message.removals}
+        if not self.removing.is_outdated(peer):
+            self.outdated.pop(peer, None)
+        removals = self.removing.heard(message.removals)
+        self._on_fates(peer, message.fates, now)
+        for removal in removals:
+            self.removing.mend(removal, now)
         hearsay = [each for each in message.marked if self.me not in each]  # of my own joins I know more
         news = self.joining.learn(message.valid, hearsay, now)
         self.joining.was_told()
@@ -258,20 +265,25 @@ class Overlay:
                     if told:
                         self._out.append(Send(other, Neighbourhood(told, (), self.state)))
 
-    def _on_fates(self, peer: NodeId, told: Sequence[Joined]) -> None:
+    def _on_fates(self, peer: NodeId, told: Sequence[Joined], now: Micros) -> None:
         """Follow what is later than what is known here, and pass it on; put right who knows less."""
         fates, topology = self.joining.fates, self.topology
         for each in told:
             mine = fates.of(each.node, each.join_point)
             if fates.is_old(each) and not self.is_leaf:
                 valid = (each.link,) if topology.is_valid(each.link) else ()
-                self._out.append(Send(peer, Neighbourhood(valid, (), self.state, (mine,) if mine else ())))
+                later = (mine,) if mine else ()
+                self._out.append(
+                    Send(peer, Neighbourhood(valid, (), self.state, later, removals=fates.removals()))
+                )
             elif (
                 each.node != self.me
-                and (mine is not None or each.join_point in topology)
+                and (fates.knows(each.node) or mine is not None or each.join_point in topology)
                 and fates.note(each)
             ):
-                if each.left:
+                if each.left and each.node == self.identity.home and topology.is_valid(each.link):
+                    self.removing.mend(Removal(each.node, each.incarnation, each.join_point), now)
+                elif each.left:
                     self.joining.take_out(each.link)
                 self._tell_fate(each, besides=(peer,))
 
@@ -306,7 +318,7 @@ class Overlay:
         """The session is ready now. The peer may have missed what others were told meanwhile."""
         del self.held[peer]
         self.has_changed = True
-        self._tell_links(self.sessions.up[peer].identity)
+        self.tell_links(self.sessions.up[peer].identity)
 
     def dismiss(self, peer: NodeId, reason: str) -> None:
         """End the session with a peer as soon as the batch is over; it may come again."""
@@ -329,6 +341,11 @@ class Overlay:
         self.sessions.close(peer, "suspected: silent for too long", now)
         self.session_down(peer, now)
 
+    def part_with(self, peer: NodeId, now: Micros) -> None:
+        """End the session with a broker that is no neighbour any more."""
+        self.sessions.close(peer, "no neighbour any more", now)
+        self.session_down(peer, now)
+
     def refresh(self, now: Micros) -> bool:
         """Walk again, dial who is wanted, move the waves on; True when the frontier has changed."""
         before = self.frontier
@@ -338,8 +355,8 @@ class Overlay:
         joining = self.joining
         wanted = [*self.frontier.wanted, *joining.wanted]
         needed = [*self.frontier.active, *joining.wanted]
-        needed += [peer for peer in self.held if peer in wanted]
-        self.sessions.want(wanted, needed, now, self._proxies())
+        needed += [peer for peer in (*self.held, *self.outdated) if peer in wanted]
+        self.sessions.want(wanted, needed, now, proxies(self.topology, self.frontier))
         joining.advance(self.frontier, self.sessions.up, now)
         completed, joining.completed = joining.completed, []
         for wave in completed:
@@ -353,28 +370,13 @@ class Overlay:
         return True
 
     def _walk(self) -> Frontier:
-        if not self.held:
+        if not self.held and not self.outdated:
             return walk(self.topology, self.sessions.up, self.sessions.failed)
-        ready = [peer for peer in self.sessions.up if peer not in self.held]
+        up = self.sessions.up
+        ready = [peer for peer in up if peer not in self.held and peer not in self.outdated]
         down = [peer for peer, was_down in self.held.items() if was_down]
+        down += [peer for peer in self.outdated if up[peer].was_down]
         return walk(self.topology, ready, [*self.sessions.failed, *down])
-
-    def _proxies(self) -> dict[NodeId, tuple[NodeId, ...]]:
-        """Through whom a neighbour can be reached when only the link to it is cut.
-
-        Others see it alive and send to it what is meant for this side, and the other way round: all that
-        would wait until the link is healed.
-        """
-        near = self.topology.neighbours()
-        return {
-            node: tuple(
-                dict.fromkeys(
-                    each for each in (*self.topology.neighbours(node), *near) if each not in (self.me, node)
-                )
-            )
-            for node in self.frontier.wanted
-            if node in near
-        }
 
     def _tell_bypassed(self, wave: Wave) -> None:
         """A wave that came here round a broker has not told that broker; it may be alive, and reachable."""
@@ -397,15 +399,8 @@ class Overlay:
 
     def why_not_leave(self) -> str | None:
         """Why this broker cannot leave the network for good, as far as its place in it is concerned."""
-        neighbours, clients = self.topology.neighbours(), self.leaves()
-        if self.joining.is_leaving:
-            return f"{self.me} is leaving already"
-        if not self.is_joined or self.state is not NodeState.OPERATIONAL:
-            return f"{self.me} is joining or recovering: ask again when it is done"
-        if len(neighbours) != 1:
-            names = ", ".join(neighbours)
-            return f"only a broker with one neighbour can leave, and {self.me} has {len(neighbours)}: {names}"
-        return f"clients are attached to {self.me}: {', '.join(sorted(clients))}" if clients else None
+        is_ready = self.is_joined and self.state is NodeState.OPERATIONAL
+        return self._membership.why_not_leave(self.leaves(), is_ready=is_ready)
 
     # -- questions of the orders ------------------------------------------------------------------------
 
@@ -413,6 +408,10 @@ class Overlay:
     def identity(self) -> Identity:
         """What this node says of itself when a session is set up."""
         return self._membership.identity
+
+    def live_at(self, home: NodeId) -> None:
+        """The client's broker is another one from now on."""
+        self._membership.identity = replace(self.identity, home=home)
 
     @property
     def is_joined(self) -> bool:
@@ -427,8 +426,8 @@ class Overlay:
     @property
     def settled(self) -> bool:
         """Whether this node knows all that its reachable neighbours could tell it."""
-        active = self.frontier.active
-        return not self.frontier.untried and bool(active) and all(peer in self._synced for peer in active)
+        frontier = self.frontier
+        return not frontier.untried and bool(frontier.active) and self._synced.keys() >= {*frontier.active}
 
     def leaves(self) -> list[NodeId]:
         """The clients that have a session with this node."""
@@ -437,6 +436,10 @@ class Overlay:
     def direction(self, peer: NodeId) -> NodeId | None:
         """The neighbour in the tree behind which the peer lies; a client lies in no direction."""
         return self.topology.direction(peer) if peer in self.topology else None
+
+    def forget_hops(self) -> None:
+        """Paths lead through others than before."""
+        self._hops.clear()
 
     def next_hop(self, path: Path) -> NodeId | None:
         """Through whom a path leads to its destination now (nearest node last): the active session on it,
@@ -462,18 +465,23 @@ class Overlay:
                 return None
         return None
 
+    def mended_path(self, path: Path) -> Path:
+        """The path on the tree of now: whoever tells it may not know that a broker on it was removed."""
+        fates = self.joining.fates
+        return fates.mended(path, self.me) if fates.has_removals else path
+
     def bypassed(self, peer: NodeId) -> list[NodeId]:
         """The brokers between this node and a peer with a session: those that the session goes round."""
         if peer in self.topology:
             return self.topology.path(peer)[1:-1]
-        home = self.sessions.up[peer].identity.home
-        return self.topology.path(home)[1:] if home is not None else []
+        home = self.home_of(peer)
+        return self.topology.way(home)[1:] if home is not None else []
 
     def extended(self, path: Path, peer: NodeId) -> Path:
         """The path that the peer should use towards the same destination, as long as a vector needs.
 
-        Away from the destination it is longer by this node and those that the session bypasses. Where the
-        session leads towards the destination, the part that both ways share is left out.
+        Away from it that is longer by this node and those that the session bypasses; towards it, the part
+        that both ways share is left out. If that is all, what is known ends before, or behind, the peer.
         """
         if peer in self.topology:
             way = self.topology.path(peer)
@@ -481,12 +489,12 @@ class Overlay:
             way = [self.me, peer]
         else:
             return ()  # who does not know where the peer is cannot tell it a way
-        if not path:
-            return ()
         shared = 0
         for ahead, step in zip(reversed(path), way[1:], strict=False):
             if ahead != step:
                 break
             shared += 1
+        if shared == len(path):
+            return ()
         limit = max(1, 3 * self.topology.delta + 1)
         return (*path[: len(path) - shared], *way[shared:-1])[-limit:]

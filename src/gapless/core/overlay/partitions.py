@@ -42,9 +42,14 @@ class Partitions:
     # -- what this node detects --------------------------------------------------------------------------
 
     def update(self, frontier: Frontier) -> None:
-        """Follow the frontier: a partition for each broker that is down, none for others."""
-        for node in [node for node in self.own if node not in frontier.down]:
-            self._tell(self.own.pop(node), 0, is_open=False)
+        """Follow the frontier: a partition for each broker that is down, none for others.
+
+        When a broker was removed, those behind it are in other partitions than before.
+        """
+        for node, partition in list(self.own.items()):
+            is_down = node in frontier.down
+            if not is_down or partition.nodes != tuple(self._topology.path(node)[1:]):
+                self._tell(self.own.pop(node), 0, is_open=False)
         for node in frontier.down:
             if node not in self.own:
                 self._count += 1

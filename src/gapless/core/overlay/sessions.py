@@ -18,7 +18,7 @@ refused               untried still, since it is alive; dialed again like a fail
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from types import MappingProxyType
 
@@ -58,6 +58,8 @@ class Session:
     redial: Redial | None = None
     """How the peer was to be dialed next when the session came. It still counts if the session ends without
     a word: who is sent away at once must not come back at once."""
+    removals: dict[NodeId, Incarnation] = field(default_factory=dict)
+    """The removals that the peer has told of: which broker, and up to which of its lives."""
 
     @property
     def incarnation(self) -> Incarnation:
@@ -84,6 +86,8 @@ class Sessions:
         a second node that went round them would enter the network behind the back of the first."""
         self.has_been_up = False
         """Whether there was a session in this life."""
+        self.lives: dict[NodeId, Incarnation] = {}
+        """The last life of each broker that there was a session with."""
         self._dialing: dict[NodeId, None] = {}
         self._dialed: dict[NodeId, Micros | None] = {}  # my own sessions, and since when one is unneeded
         self._timing = timing
@@ -101,6 +105,8 @@ class Sessions:
         self.up[peer] = Session(identity, now, was_down=failed is not None, redial=failed)
         self.refused.pop(peer, None)
         self.has_been_up = True
+        if not identity.is_leaf:
+            self.lives[peer] = identity.incarnation
         self._dialing.pop(peer, None)
         if dialed:
             self._dialed[peer] = None
@@ -113,7 +119,7 @@ class Sessions:
         if session is None:
             return
         self._dialed.pop(peer, None)
-        if session.has_been_heard:
+        if session.has_been_heard or session.redial is None:
             self.failed[peer] = Redial(now, self._timing.redial_first)
         else:
             self.failed[peer] = self._redial(session.redial, now)

@@ -7,7 +7,7 @@ unique and any link that would close one is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -92,6 +92,16 @@ class Topology:
                 self._adjacent.get(neighbour, {}).pop(node, None)
             del self._depth[node], self._toward[node], self._direction[node]
 
+    def rebuild(self, links: Mapping[Link, bool]) -> None:
+        """Know these links instead, valid or marked, as far as they lie in the neighbourhood."""
+        self._adjacent = {self.me: {}}
+        self._depth = {self.me: 0}
+        self._toward, self._direction = {}, {}
+        self.add(
+            valid=[each for each, marked in links.items() if not marked],
+            marked=[each for each, marked in links.items() if marked],
+        )
+
     # -- asking it -----------------------------------------------------------------------------------
 
     def __contains__(self, node: object) -> bool:
@@ -153,6 +163,10 @@ class Topology:
         while steps[-1] != self.me:
             steps.append(self._toward[steps[-1]])
         return steps[::-1]
+
+    def way(self, node: NodeId) -> list[NodeId]:
+        """The path to the node, or nothing if it is not known."""
+        return self.path(node) if node in self._depth else []
 
     def direction(self, node: NodeId) -> NodeId:
         """My neighbour on the way to the node."""

@@ -28,7 +28,7 @@ from gapless.simulation import trace
 from gapless.simulation.explore.nodes import NO_CHANCE, Nodes, Sent, Stepped, is_operational
 from gapless.simulation.explore.scenario import Scenario
 from gapless.simulation.explore.state import Lane, State
-from gapless.simulation.world import neighbourhood
+from gapless.simulation.trees import neighbourhood
 
 TOPIC = "t"
 NEVER = 1_000_000 * SECOND

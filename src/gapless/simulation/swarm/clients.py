@@ -159,13 +159,13 @@ class Crowd:
         elif client in self._pens and stage.rng.random() < 0.7:
             publisher = PEN
         topic = stage.rng.choice(stage.features.topics).name
-        if stage.world.unconfirmed(client, publisher, topic) < stage.features.window:
+        if stage.world.recorder.unconfirmed(client, publisher, topic) < stage.features.window:
             stage.world.publish(client, publisher, topic, self._event())
 
     def share_a_name(self, stage: Stage) -> bool:
         """A client publishes under the name that another one may use too; who did so before is told, and
         stops. More than two at a time do not: two that give way to a third would begin alike."""
-        told = [client for client, publisher in stage.world.fenced if publisher == PEN]
+        told = [client for client, publisher in stage.world.recorder.fenced if publisher == PEN]
         for each in told:
             self._pens.pop(each, None)
         clients = [each for each in stage.clients() if each not in self._pens and each not in told]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from gapless.core.effects import Effect, Record, Send
 from gapless.core.limits import Limits
-from gapless.core.messages import PublisherMessage
+from gapless.core.messages import PublisherMessage, Removal
 from gapless.core.messages.publisher import (
     Acknowledged,
     Attached,
@@ -106,6 +106,14 @@ class PublisherBroker(BrokerOrder):
     def frontier_changed(self, now: Micros) -> None:
         """The sides of the subscriptions have changed, and with them whom to wait for."""
         self._sessions_changed()
+
+    def broker_removed(self, removal: Removal, now: Micros) -> None:
+        """No way leads through the broker any more; who has its place begins anew with those behind it."""
+        self.subscriptions.mend()
+        if self.overlay.me == removal.centre:
+            behind = [each for each in self.peers if self.overlay.removing.is_outdated(each)]
+            self.forwarding.begin_anew(behind, now)
+        self.forwarding.mend(removal.node)
 
     def _sessions_changed(self) -> None:
         self.forwarding.resend()

@@ -14,7 +14,7 @@ tags) is decided once for all its events, and so is the way of those that match 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -131,7 +131,7 @@ class Forwarding:
         self.present[source] = (leaf, generation)
         if self._left:
             self._left.pop(source, None)
-        home = self._overlay.sessions.up[leaf].identity.home or ""
+        home = self._overlay.home_of(leaf) or ""
         if home != self._overlay.me and self._overlay.me not in stays:
             stays = (*stays, self._overlay.me)
         came = run.header
@@ -151,7 +151,7 @@ class Forwarding:
         if new:
             topic, publisher = source
             entered = self.entered.setdefault(topic, {})
-            taken = Taken(generation[0], stream.highest, home if home != self._overlay.me else "")
+            taken = Taken(generation[0], stream.highest, home, home != self._overlay.me)
             entered[publisher] = max(taken, entered.get(publisher, taken))
             self._missed.clear()
 
@@ -195,7 +195,7 @@ class Forwarding:
         self.supersede(source, generation, now)
         stream = self.custody.streams[source]
         if stream.generation > generation:
-            self._outbox.supersede(peer, source, stream.generation)
+            self._outbox.supersede(peer, source, stream.generation, refused=True)
             return None
         return stream
 
@@ -411,6 +411,35 @@ class Forwarding:
                 for held in group:
                     held.waiting = waiting
 
+    def begin_anew(self, senders: Collection[NodeId], now: Micros) -> None:
+        """Forget what came from these alone: they answer for it, and send it again, for others than before.
+
+        What was seen of it then says nothing of those others, so no number may say that it was handled.
+        """
+
+        def is_theirs(held: Held) -> bool:
+            return bool(held.senders) and all(each in senders for each in held.senders)
+
+        for source, stream in list(self.custody.streams.items()):
+            stream.held = {sequence: held for sequence, held in stream.held.items() if not is_theirs(held)}
+            if source not in self.present:
+                stream.highest = 0
+            self._note_idle(source, stream, now)
+        self.vectors.forget()
+
+    def mend(self, gone: NodeId) -> None:
+        """A broker was removed: what waits for targets goes to them on the new tree, on which nobody has gone
+        round that broker."""
+        for group in self.custody.by_route():
+            waiting = _mended(group[0].waiting, self._overlay.mended_path)
+            for held in group:
+                held.waiting = waiting
+                steps = zip(held.header.path, held.numbers, strict=False)
+                kept = [(step, number) for step, number in steps if step != (gone, 0)]
+                if len(kept) < len(held.header.path):
+                    held.header = replace(held.header, path=tuple(step for step, _ in kept))
+                    held.numbers = tuple(number for _, number in kept)
+
     def resend(self) -> None:
         """Send again, in order, whatever has another next hop now."""
         moved: dict[int, list[NodeId]] = {}
@@ -444,6 +473,14 @@ def _assigned(waiting: Waiting, to: Mapping[NodeId, NodeId | None]) -> Waiting:
         for target, path in targets.items():
             found.setdefault(to.get(target, hop), {})[target] = path
     return found
+
+
+def _mended(waiting: Waiting, mended: Callable[[Path], Path]) -> Waiting:
+    """The same targets on their ways of now; whoever was the last known one of a way may be another one."""
+    return {
+        hop: {(way[0] if (way := mended(path)) else target): way for target, path in targets.items()}
+        for hop, targets in waiting.items()
+    }
 
 
 def _without(waiting: Waiting, target: NodeId) -> Waiting:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from gapless.core.effects import Record
 from gapless.core.messages import PublisherMessage
+from gapless.core.messages.overlay import Removal
 from gapless.core.messages.publisher import (
     Acknowledged,
     Attached,
@@ -81,8 +82,11 @@ class PublisherLeaf(LeafOrder):
         """Forget what the session said."""
         self.peers.pop(peer, None)
         self._outbox.forget(peer)
-        if peer == self.publishing.home:
-            self.publishing.go_home(None, now, old_is_up=False)
+        self.publishing.session_down(peer, now)
+
+    def broker_removed(self, removal: Removal, now: Micros) -> None:
+        """It may have been the client's own."""
+        self.publishing.own_broker = self.overlay.identity.home
 
     def frontier_changed(self, now: Micros) -> None:
         """Choose the home: the client's own broker when it is there, since the walk stops at it."""
@@ -100,7 +104,7 @@ class PublisherLeaf(LeafOrder):
                     self._on_run(peer, run)
             case Acknowledged(acknowledgements=acknowledgements, given_up=given_up):
                 if given_up:
-                    self.publishing.without(given_up, now)
+                    self.publishing.without(peer, given_up)
                 for each in acknowledgements:
                     self.publishing.acknowledged(peer, each)
             case Log(entries=entries):
@@ -110,8 +114,8 @@ class PublisherLeaf(LeafOrder):
             case AttachWanted():
                 if peer == self.publishing.home:
                     self.publishing.go_home(peer, now, old_is_up=False)
-            case Superseded(topic=topic, publisher=publisher, generation=generation):
-                self.publishing.superseded(peer, (topic, publisher), generation, now)
+            case Superseded():
+                self.publishing.superseded(peer, message, now)
             case LogReceived() | SyncWanted() | Synced() | Attached() | Detached():
                 pass  # between brokers, and to them
 
@@ -119,9 +123,9 @@ class PublisherLeaf(LeafOrder):
         """What an earlier numbering says is no more to be taken, and must not be acknowledged either: its
         publisher has to be told."""
         source = source_of(run.events[0])
-        known = self.subscribing.generation_of(source)
-        if run.header.generation[0] < known[0]:
-            self._outbox.supersede(peer, source, known)
+        known = self.subscribing.numbering_of(source)
+        if run.header.generation[0] < known:
+            self._outbox.supersede(peer, source, (known, 0))
         else:
             flow = (*source, run.header.generation)
             self._outbox.acknowledge(peer, flow, [event.sequence for event in run.events])

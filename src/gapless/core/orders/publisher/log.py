@@ -66,12 +66,10 @@ class PeerLog:
     """The highest of them."""
     untold: dict[SubscriptionId, None] = field(default_factory=dict)
     """Subscriptions that are known here and the peer has not told of yet."""
-    news: dict[SubscriptionId, None] = field(default_factory=dict)
-    """Subscriptions of a client that the network did not know until this session told them."""
-    expected: dict[SubscriptionId, None] = field(default_factory=dict)
-    """At a client: its subscriptions that the network should know already."""
     ended: dict[SubscriptionId, None] = field(default_factory=dict)
     """Subscriptions that the peer knows to have ended."""
+    given_up: dict[SubscriptionId, None] = field(default_factory=dict)
+    """Subscriptions that were given up, which the peer, a client, has not been told."""
     streamed: int = 0
     """My log was sent up to this index."""
     awaited: bool = False
@@ -95,7 +93,7 @@ class PeerLog:
         """Both ends have forgotten that the subscription ended."""
         for table in (self.index_of, self.confirmed, self.confirmed_to):
             table.pop(subscription, None)
-        for names in (self.untold, self.ended, self.news, self.expected):
+        for names in (self.untold, self.ended, self.given_up):
             names.pop(subscription, None)
 
     def knew(self, subscription: SubscriptionId, epoch: int) -> bool:

@@ -15,6 +15,7 @@ from gapless.core.messages.publisher import (
     Superseded,
 )
 from gapless.core.model import Event, Generation, NodeId, SubscriptionId
+from gapless.core.orders.base import pieces
 from gapless.core.orders.publisher.custody import Held, Source
 from gapless.core.orders.publisher.vectors import Numbers
 
@@ -87,7 +88,7 @@ class Outbox:
         self._out = out
         self._drafts: dict[NodeId, list[Draft]] = {}
         self._acks: dict[NodeId, dict[Flow, list[int]]] = {}
-        self._superseded: dict[tuple[NodeId, Source], Generation] = {}
+        self._superseded: dict[tuple[NodeId, Source], tuple[Generation, bool]] = {}
 
     def draft(self, peer: NodeId, group: Sequence[Held]) -> Draft | None:
         """The run to the peer that these may go with: that which was begun last, or none."""
@@ -112,9 +113,12 @@ class Outbox:
         """Tell the peer that all targets behind here have these events."""
         self._acks.setdefault(peer, {}).setdefault(flow, []).extend(sequences)
 
-    def supersede(self, peer: NodeId, source: Source, generation: Generation) -> None:
+    def supersede(
+        self, peer: NodeId, source: Source, generation: Generation, *, refused: bool = False
+    ) -> None:
         """Tell the peer of a newer generation."""
-        self._superseded[peer, source] = generation
+        _, refused_before = self._superseded.get((peer, source), (generation, True))
+        self._superseded[peer, source] = generation, refused and refused_before
 
     def forget(self, peer: NodeId) -> None:
         """The session is gone, and what was to be sent on it with it."""
@@ -124,15 +128,17 @@ class Outbox:
             del self._superseded[key]
 
     def flush(self, given_up: Callable[[NodeId], tuple[SubscriptionId, ...]] = lambda _: ()) -> None:
-        """Send it all, and with the acknowledgements to a peer what it must know of those given up."""
+        """Send it all, and before the acknowledgements to a peer what it must know of those given up."""
         for peer, drafts in self._drafts.items():
             for runs in _batches(drafts, self.batch):
                 self._out.append(Send(peer, Publications(runs)))
         for peer, acks in self._acks.items():
             told = tuple(Acknowledgement(*flow, ranges(sequences)) for flow, sequences in acks.items())
-            self._out.append(Send(peer, Acknowledged(told, given_up(peer))))
-        for (peer, source), generation in self._superseded.items():
-            self._out.append(Send(peer, Superseded(*source, generation)))
+            *some, last = [*pieces(given_up(peer), self.batch)] or [()]
+            self._out += [Send(peer, Acknowledged((), each)) for each in some]
+            self._out.append(Send(peer, Acknowledged(told, last)))
+        for (peer, source), about in self._superseded.items():
+            self._out.append(Send(peer, Superseded(*source, *about)))
         self._drafts.clear()
         self._acks.clear()
         self._superseded.clear()

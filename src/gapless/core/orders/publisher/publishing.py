@@ -16,14 +16,15 @@ who adopts it goes on in a later one.
 A name's *numbering* is made with its store. Who has lost the store begins another one: to subscribers that is
 a new source, of which they are told. Of two numberings the later one holds, and who still publishes under the
 earlier one is *fenced*: it is told, and publishes nothing more. A clock that was set back may make a new
-numbering look earlier than the one before it; so one that nobody has taken anything of yet gives way once, by
-beginning after the one it was told of.
+numbering look earlier than the one before it. If the home refuses it before anything of it was taken, it
+gives way once, by beginning after the one it was told of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from zlib import crc32
 
 from gapless.core.effects import (
     Effect,
@@ -38,7 +39,7 @@ from gapless.core.effects import (
     Record,
     Send,
 )
-from gapless.core.messages.publisher import Acknowledgement, Attached, Detached, Header
+from gapless.core.messages.publisher import Acknowledgement, Attached, Detached, Header, Superseded
 from gapless.core.model import (
     BeyondDelta,
     Content,
@@ -58,6 +59,8 @@ GENERATIONS_PER_INCARNATION = 1 << 20
 """An incarnation may be a clock's reading in milliseconds: 64 bits hold both."""
 
 
+NUMBERINGS_PER_MICROSECOND = 1 << 10
+"""Clients that begin at the same moment, or give way to the same numbering, must not begin the same one."""
 SOMEWHERE: NodeId = ""
 """Stands for brokers whose names are not remembered."""
 STAYS_MAX = 16
@@ -97,10 +100,13 @@ class Publishing:
         self._topics = topics
         self._outbox = outbox
         self._out = out
-        self._own_broker = identity.home
+        self.own_broker = identity.home
+        """The broker that the promise goes by; another one has its place when it was removed."""
         self._lease = lease
         self._without: dict[SubscriptionId, Micros] = {}
-        """Subscriptions that the network gave up, and when this was told last."""
+        """Subscriptions that the network gave up, and when the session ended that had told so."""
+        self._told: dict[NodeId, dict[SubscriptionId, None]] = {}
+        """The same by the sessions that have told and are up."""
         self._generation = identity.incarnation * GENERATIONS_PER_INCARNATION
         self._taken: dict[str, None] = {}
         """Publishers that were adopted."""
@@ -108,6 +114,10 @@ class Publishing:
         """By publisher what its events are counted under; 0 in stores that do not say."""
         self._gave_way: dict[str, None] = {}
         """Publishers that have begun after another numbering once."""
+        self._sent_in: dict[str, int] = {}
+        """By publisher the home session in which its numbering was used first."""
+        self._mark = crc32(identity.node.encode()) % NUMBERINGS_PER_MICROSECOND
+        """What tells this client's numberings from those of others that begin in the same microsecond."""
         self.fenced: dict[str, None] = {}
         """Publishers that somebody else is since later."""
         kept = list(records)
@@ -167,12 +177,24 @@ class Publishing:
             del self.retained[source]
         for table in (self._taken, self._gave_way, self.fenced):
             table.pop(publisher, None)
-        self._numberings.pop(publisher, None)
+        for numbers in (self._numberings, self._sent_in):
+            numbers.pop(publisher, None)
 
-    def without(self, given_up: Iterable[SubscriptionId], now: Micros) -> None:
+    def without(self, peer: NodeId, given_up: Iterable[SubscriptionId]) -> None:
         """What was confirmed lately did not go to these subscriptions, and what follows it must not either.
         At this home that is known; the next one may not have heard of it yet."""
-        self._without |= dict.fromkeys(given_up, now)
+        self._told.setdefault(peer, {}).update(dict.fromkeys(given_up))
+
+    def session_down(self, peer: NodeId, now: Micros) -> None:
+        """What the session has told holds for a lease from now on."""
+        self._without |= dict.fromkeys(self._told.pop(peer, ()), now)
+        if peer == self.home:
+            self.go_home(None, now, old_is_up=False)
+
+    def _excluded(self) -> tuple[SubscriptionId, ...]:
+        """The subscriptions that were given up elsewhere than at this home."""
+        told = [each for peer, names in self._told.items() if peer != self.home for each in names]
+        return tuple(dict.fromkeys((*self._without, *told)))
 
     def go_home(self, home: NodeId | None, now: Micros, *, old_is_up: bool) -> None:
         """Publish through another session from now on; ``None``: there is none."""
@@ -196,7 +218,7 @@ class Publishing:
         if retained is None:
             retained = self.retained[topic, publisher] = Retained()
             if publisher not in self._numberings:
-                self._begin_numbering(publisher, now)
+                self._begin_numbering(publisher, now * NUMBERINGS_PER_MICROSECOND + self._mark)
         events = numbered(topic, publisher, retained.published + 1, contents, now)
         retained.events.update((event.sequence, event) for event in events)
         retained.published += len(events)
@@ -205,6 +227,7 @@ class Publishing:
             self._send(self.home, (topic, publisher), events)
 
     def _begin_numbering(self, publisher: str, numbering: int) -> None:
+        self._sent_in.pop(publisher, None)
         self._numberings[publisher] = numbering
         self._out.append(Persist(NumberingBegun(publisher, numbering)))
 
@@ -212,30 +235,40 @@ class Publishing:
         topic, publisher = source
         if publisher in self.fenced:
             return
-        if events and home != self._own_broker:
+        if events:
+            self._sent_in.setdefault(publisher, self._generation)
+        if events and home != self.own_broker:
             self._stays[home if len(self._stays) < STAYS_MAX else SOMEWHERE] = None
         declared = self._topics.get(topic)  # deleted, or not told yet: then the hard promise holds
         relaxed = declared is not None and declared.beyond_delta is BeyondDelta.MARK
-        header = Header(self._generation_of(publisher), excluded=tuple(self._without), relaxed=relaxed)
+        header = Header(self._generation_of(publisher), excluded=self._excluded(), relaxed=relaxed)
         for some in pieces(events, self._outbox.batch):
             self._outbox.begin(home, header, header).take(some)
 
     def _generation_of(self, publisher: str) -> Generation:
         return self._numberings.get(publisher, 0), self._generation
 
-    def superseded(self, peer: NodeId, source: Source, generation: Generation, now: Micros) -> None:
+    def superseded(self, peer: NodeId, message: Superseded, now: Micros) -> None:
         """The network knows a later generation: of this client, which has moved on since, or of another."""
-        publisher = source[1]
-        if peer != self.home or source not in self.retained or generation <= self._generation_of(publisher):
+        publisher, known = message.publisher, message.generation
+        is_mine = (message.topic, publisher) in self.retained
+        if peer != self.home or not is_mine or known <= self._generation_of(publisher):
             return
-        own = [each for (_, name), each in self.retained.items() if name == publisher]
-        if publisher not in self._gave_way and all(each.is_untouched for each in own):
+        if message.refused and self._may_give_way(publisher):
             self._gave_way[publisher] = None
-            self._begin_numbering(publisher, generation[0] + 1)
+            later = known[0] // NUMBERINGS_PER_MICROSECOND + 1
+            self._begin_numbering(publisher, later * NUMBERINGS_PER_MICROSECOND + self._mark)
             self.go_home(self.home, now, old_is_up=False)
         elif publisher not in self.fenced:
             self.fenced[publisher] = None
             self._out.append(PublisherFenced(publisher))
+
+    def _may_give_way(self, publisher: str) -> bool:
+        """Whether nobody can have taken anything under the numbering: it was used at this home only,
+        which has refused it, and for one topic only, since it may be taken on another."""
+        own = [each for (_, name), each in self.retained.items() if name == publisher]
+        was_only_here = len(own) == 1 and self._sent_in.get(publisher) == self._generation
+        return publisher not in self._gave_way and was_only_here and own[0].is_untouched
 
     def acknowledged(self, peer: NodeId, ack: Acknowledgement) -> None:
         """The network has these; what is confirmed from the beginning on need not be repeated."""

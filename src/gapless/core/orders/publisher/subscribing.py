@@ -57,6 +57,8 @@ class Own:
     """The promise was lost and begins anew."""
     unreached: set[NodeId] = field(default_factory=set)
     """Brokers that have not known it at any time since it became live."""
+    has_barrier: bool = False
+    """Whether others lie behind these, whose names are not known."""
     cut: dict[str, Position] = field(default_factory=dict)
     """Per publisher the last position that is not promised."""
     flowing: dict[str, Generation] = field(default_factory=dict)
@@ -96,6 +98,8 @@ class Subscribing:
         self._count = 0
         self._indexes: dict[str, MatchIndex[SubscriptionId]] = {}
         self._highest: dict[Source, tuple[Generation, int]] = {}
+        self._taken: dict[Source, int] = {}
+        """By stream the latest numbering that some broker has taken events of, as confirmations tell."""
         self._touched = False
 
     # -- asking ------------------------------------------------------------------------------------------
@@ -140,8 +144,7 @@ class Subscribing:
 
     def session_up(self, peer: NodeId) -> None:
         """Tell a new session all subscriptions; what is live must be no news there."""
-        live = [unique for unique, own in self.own.items() if own.live]
-        self._peers[peer] = PeerLog(expected=dict.fromkeys(live))
+        self._peers[peer] = PeerLog()
         lines = tuple(self._line(peer, unique, own) for unique, own in self.own.items())
         if lines:
             self._out.append(Send(peer, Log(lines)))
@@ -151,13 +154,13 @@ class Subscribing:
         self._touched = True
 
     def on_log(self, peer: NodeId, entries: Sequence[LogEntry]) -> None:
-        """The broker has these; it should not have what is not asked for, and what is must not be news."""
+        """The broker has these; it should not have what is not asked for, and know what is."""
         for each in entries:
             own = self.own.get(each.subscription)
             if own is None:
                 if not each.ended:
                     self._out.append(Send(peer, Log((LogEntry(0, each.subscription, None, ended=True),))))
-            elif each.ended or (each.news and each.subscription in self._peers[peer].expected):
+            elif each.ended:
                 self._renew(each.subscription)
             else:
                 self._peers[peer].told(each.subscription, each.index)
@@ -194,6 +197,8 @@ class Subscribing:
         ]
         for publisher, last in taken.items():
             own.cut[publisher] = max((last.numbering, last.sequence), own.cut.get(publisher, NOWHERE))
+            source = (own.topic, publisher)
+            self._taken[source] = max(last.numbering, self._taken.get(source, 0))
         start = _start(own, sorted(present))
         self._announce(own, start, list(pending))
         if raised:
@@ -203,15 +208,15 @@ class Subscribing:
             self._out.append(Reset(own.name, tuple(sorted(raised)), known))
 
     def _breaks_the_promise(self, own: Own, publisher: str, taken: Taken) -> bool:
-        """Whether events may have been promised that some broker took unaware: their flow has begun, or every
-        broker had been reached, or their publisher's own one, and another one took them."""
+        """Whether events may have been promised that some broker took unaware: their flow has begun, or their
+        publisher's own broker had been reached; it has lost what it knew, or another one took them."""
         position = (taken.numbering, taken.sequence)
         if position <= own.cut.get(publisher, NOWHERE) or position < own.last.get(publisher, NOWHERE):
             return False
         if publisher in own.flowing:
             return True
-        was_reached = not own.unreached or (taken.guest_of and taken.guest_of not in own.unreached)
-        return own.live and bool(was_reached)
+        may_lie_behind = own.has_barrier and not taken.guest
+        return own.live and taken.home not in own.unreached and not may_lie_behind
 
     def _announce(self, own: Own, start: StartCut, pending: list[Partition]) -> None:
         unreached = {node for partition in pending for node in partition.nodes}
@@ -223,13 +228,15 @@ class Subscribing:
             self._out.append(Reset(own.name, (), start))
         own.live, own.renewed, own.unreached = True, False, unreached
         unreachable = tuple(each for each in pending if not unreached.isdisjoint(each.nodes))
+        own.has_barrier = any(len(each.nodes) > self._overlay.topology.delta for each in unreachable)
         self._out.append(Live(own.name, start, unreachable))
 
     # -- events ------------------------------------------------------------------------------------------
 
-    def generation_of(self, source: Source) -> Generation:
-        """The latest generation of a stream that has come here."""
-        return self._highest.get(source, (NEVER, 0))[0]
+    def numbering_of(self, source: Source) -> int:
+        """The latest numbering of a stream that has come here, or that somebody took before it was known."""
+        came = self._highest.get(source, (NEVER, 0))[0][0]
+        return max(came, self._taken.get(source, 0))
 
     def receive(self, peer: NodeId, run: Run) -> None:
         """Deliver what is new, promised, and known to all who forwarded it."""
@@ -285,17 +292,13 @@ class Subscribing:
     def _begin_generation(self, own: Own, header: Header, publisher: str, sequence: int) -> None:
         """The first event of a publisher, or since it moved: is there anything before it to be told of?"""
         numbering, known = header.generation[0], own.known(publisher)
-        if NOWHERE < known < (numbering, 0):  # it counts anew
-            self._reset(own, publisher, numbering, 1)
-        elif known < (numbering, sequence - 1) and sequence > 1:
-            is_new = publisher in own.flowing and not own.is_flowing(publisher, numbering)
-            if is_new or self._may_have_missed(own, header):
-                self._reset(own, publisher, numbering, sequence)
+        counts_anew = NOWHERE < known < (numbering, 0)
+        flowed_before = publisher in own.flowing and not own.is_flowing(publisher, numbering)
+        has_hole = sequence > 1 and known < (numbering, sequence - 1)
+        if counts_anew or (has_hole and (flowed_before or self._may_have_missed(own, header))):
+            start = StartCut({publisher: sequence}, {publisher: numbering})
+            self._out.append(Reset(own.name, (publisher,), start))
         own.flowing[publisher] = header.generation
-
-    def _reset(self, own: Own, publisher: str, numbering: int, sequence: int) -> None:
-        start = StartCut({publisher: sequence}, {publisher: numbering})
-        self._out.append(Reset(own.name, (publisher,), start))
 
     def _judge(
         self, unique: SubscriptionId, own: Own, peer: NodeId, header: Header, publisher: str

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from gapless.core.effects import (
     Effect,
     Persist,
@@ -110,7 +112,10 @@ class Subscriptions:
         index_of = earlier.index_of
         untold = dict.fromkeys(each for each in self._log.subscriptions() if each not in index_of)
         last_index = max(index_of.values(), default=0)
-        self._peers[peer] = PeerLog(incarnation, index_of, last_index, untold, ended=earlier.ended)
+        peer_log = PeerLog(incarnation, index_of, last_index, untold, ended=earlier.ended)
+        self._peers[peer] = peer_log
+        if self._overlay.sessions.up[peer].identity.is_leaf:
+            peer_log.given_up = dict.fromkeys(self._given_up)
         self._has_news = True
         if self._is_long(peer, self._log.after(0)):
             self._overlay.hold(peer)
@@ -128,7 +133,7 @@ class Subscriptions:
         if last:
             self._out.append(Send(peer, LogReceived()))
         is_leaf = self._overlay.sessions.up[peer].identity.is_leaf
-        for each in entries:
+        for each in map(self._mended, entries):
             if is_leaf and not (each.news or each.ended or self._knows(each.subscription)):
                 self._claimed.setdefault(peer, []).append(each)
                 self._settling.want(("log", peer))
@@ -140,14 +145,16 @@ class Subscriptions:
 
     def accept_claims(self, now: Micros) -> None:
         """A client that has moved here says what the network should know. Once all sides have told what they
-        know, what is still unknown was lost with those who knew it, and the client is told so."""
+        know, what is still unknown was lost with those who knew it, and the client is told so. It is not
+        taken into the log: if the answer is lost, the next broker must find it unknown too."""
         for peer in list(self._claimed):
             if self._settling.is_settled(("log", peer), beyond_barriers=False):
                 self._settling.forget(("log", peer))
                 for line in self._claimed.pop(peer):
-                    if not self._knows(line.subscription):
-                        self._peers[peer].news[line.subscription] = None
-                    self._on_line(peer, line, now)
+                    if self._knows(line.subscription):
+                        self._on_line(peer, line, now)
+                    else:
+                        self._out.append(Send(peer, Log((LogEntry(0, line.subscription, ended=True),))))
 
     def _on_line(self, peer: NodeId, line: LogEntry, now: Micros) -> None:
         mine, peer_log = self._log.get(line.subscription), self._peers[peer]
@@ -171,6 +178,18 @@ class Subscriptions:
                 self._end(line.subscription, now, given_up=line.given_up)
         peer_log.told(line.subscription, line.index)
         self._touched[line.subscription] = None
+
+    def _mended(self, entry: LogEntry) -> LogEntry:
+        """The entry as it is on the tree of now: who told it may not know yet that a broker was removed."""
+        if entry.body is None:
+            return entry
+        path = self._overlay.mended_path(entry.body.path)
+        return entry if path is entry.body.path else replace(entry, body=replace(entry.body, path=path))
+
+    def mend(self) -> None:
+        """A broker was removed: no way leads through it."""
+        for entry in self._log.after(0):
+            entry.body = replace(entry.body, path=self._overlay.mended_path(entry.body.path))
 
     def _answer_forgotten(self, peer: NodeId, entry: LogEntry) -> None:
         """Who speaks of a subscription that has ended is told so: a broker, which waits until all know it,
@@ -209,6 +228,9 @@ class Subscriptions:
         self._log.end(subscription, given_up=given_up)
         if given_up:
             self._given_up.setdefault(subscription, False)
+            for peer, peer_log in self._peers.items():
+                if self._overlay.sessions.up[peer].identity.is_leaf:
+                    peer_log.given_up[subscription] = None
         if not self._log.is_wanted(target):
             self._forwarding.give_up(target, now)
         self._ended[subscription] = None
@@ -224,10 +246,12 @@ class Subscriptions:
                 self._end(subscription, now, given_up=True)
 
     def given_up(self, peer: NodeId) -> tuple[SubscriptionId, ...]:
-        """What a publisher's client must be told that goes on elsewhere."""
-        if not self._given_up or not self._overlay.sessions.up[peer].identity.is_leaf:
+        """What a publisher's client that goes on elsewhere must know, and was not told on this session."""
+        peer_log = self._peers.get(peer)
+        if peer_log is None or not peer_log.given_up:
             return ()
-        return tuple(self._given_up)[-self._limits.piece :]
+        found, peer_log.given_up = tuple(peer_log.given_up), {}
+        return found
 
     def own_clients(self) -> list[NodeId]:
         """This broker's own clients that have subscriptions."""
@@ -322,8 +346,7 @@ class Subscriptions:
         if with_body or entry.subscription not in peer_log.index_of:
             path = self._overlay.extended(entry.body.path, peer)
             body = Body(entry.body.client, entry.body.topic, entry.body.selector, path)
-        news = entry.subscription in peer_log.news
-        return LogEntry(entry.index, entry.subscription, body, entry.ended, news, entry.given_up)
+        return LogEntry(entry.index, entry.subscription, body, entry.ended, given_up=entry.given_up)
 
     # -- confirmations -------------------------------------------------------------------------------------
 

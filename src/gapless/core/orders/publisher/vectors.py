@@ -92,6 +92,10 @@ class Vectors:
                     if len(seen) > REMEMBERED_LIVES:
                         del seen[min(seen)]
 
+    def forget(self) -> None:
+        """Take whatever comes for new."""
+        self._highest.clear()
+
     def handled(self, path: Sequence[Step], rows: Sequence[Numbers]) -> list[bool]:
         """Which copies of a run were handled before; remembers the numbers of all.
 

@@ -1,0 +1,69 @@
+"""What a node finds in its store of its place in the network (P0-91)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gapless.core.effects import (
+    BrokerRemoved,
+    Effect,
+    Founded,
+    IncarnationStarted,
+    LinkAdded,
+    LinkFate,
+    LinkRemoved,
+    MemberSince,
+    NetworkBound,
+    Record,
+)
+from gapless.core.messages.overlay import Joined, Removal
+from gapless.core.model import Incarnation, Link, NodeId, link
+from gapless.core.overlay.fates import Fates
+
+
+class Recovered:
+    """The number of the last incarnation, the neighbourhood, and what became of links."""
+
+    def __init__(self, records: Iterable[Record], out: list[Effect]) -> None:
+        self.incarnation: Incarnation = 0
+        self.member_since: Incarnation = 0
+        self.network = ""
+        """The id of the network; empty where it is not known yet."""
+        self.is_alone: bool | None = None
+        """Whether this broker is a network by itself, if that is recorded."""
+        self.links: dict[Link, bool] = {}
+        """Each link, and whether it is marked."""
+        self._fates: dict[tuple[NodeId, NodeId], Joined] = {}
+        self._removals: dict[NodeId, Removal] = {}
+        for record in records:
+            self._take(record)
+        self.fates = Fates(out, self._fates.values(), self._removals.values())
+
+    def _take(self, record: Record) -> None:
+        match record:
+            case IncarnationStarted(incarnation=incarnation):
+                self.incarnation = incarnation
+            case LinkAdded(link=added, marked=marked):
+                self.links[added] = marked
+            case LinkRemoved(link=gone):
+                self.links.pop(gone, None)
+            case MemberSince(incarnation=incarnation):
+                self.member_since = incarnation
+            case Founded(alone=alone):
+                self.is_alone = alone
+            case LinkFate(last=last):
+                self._fates[last.node, last.join_point] = last
+            case BrokerRemoved(removal=removal):
+                self._removals[removal.node] = removal
+            case NetworkBound(network=network):
+                self.network = network
+            case _:
+                pass  # of orders and of topics
+
+    def live_at(self, client: NodeId, home: NodeId) -> NodeId:
+        """The home that a client was given, or who has the place of that broker now; the client's one link
+        leads there."""
+        heir = self.fates.heir(home)
+        self.links = {each: marked for each, marked in self.links.items() if client not in each}
+        self.links[link(client, heir)] = False
+        return heir

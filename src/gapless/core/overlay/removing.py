@@ -1,0 +1,231 @@
+"""Removing a broker that is gone for good and cannot leave by itself, wherever in the tree it was.
+
+Its neighbours stay in one tree: the one with the smallest name, the *centre*, takes its place, and each of
+its other links leads to the centre from then on. The centre alone decides, so there are never two answers to
+who that is, and it does so only when every other neighbour can be reached and none of them sees the broker
+alive:
+
+1. An operator asks the centre. It asks the other neighbours (``RemovalAsked``), and they answer
+   (``RemovalVote``). Whoever falls silent is unreachable, which is an answer too.
+2. When all agree, the centre makes the ``Removal`` durable and lives in the new tree at once.
+3. It tells everybody, and everybody passes it on, at once and at the beginning of every later session.
+
+The centre changes first: all others hear of it from the centre. As long as a neighbour has not changed it
+goes round the broker that is down, directly to each other neighbour, and leaves to the centre only what lies
+behind that; once it has changed, it leaves all the others to the centre too. So the centre must not mistake
+what was meant for itself for what is meant for all: with those on whose way the broker was it begins anew. It
+ends their sessions, forgets what it got from them and all numbers that it has seen, and does not listen to
+them until they have said that they have changed too; and they repeat to it, as to any new session, what is
+not confirmed. To them it looks as if the centre had crashed and were back at once.
+
+Before step 2 nothing has happened, after it nothing can be undone: a centre that crashes is asked again, and
+says that it is done if it was.
+
+The broker that is removed may turn out to live, or be started again from its old store. To the others its
+life is over: they tell it so, it stops, and it may join again in a later life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from gapless.core.effects import Effect, RemovalAnswered, Send
+from gapless.core.messages.overlay import Joined, Neighbourhood, NodeState, Removal, RemovalAsked, RemovalVote
+from gapless.core.model import Micros, NodeId
+
+if TYPE_CHECKING:
+    from gapless.core.overlay.overlay import Overlay
+
+
+@dataclass(slots=True)
+class Poll:
+    """A removal that waits for the other neighbours."""
+
+    node: NodeId
+    votes: dict[NodeId, RemovalVote | None] = field(default_factory=dict)
+
+
+class Removing:
+    """Both sides of a removal at one broker: the centre's, and that of the neighbours that it asks."""
+
+    def __init__(self, overlay: Overlay, out: list[Effect]) -> None:
+        self._overlay = overlay
+        self._out = out
+        self._poll: Poll | None = None
+
+    # -- the centre --------------------------------------------------------------------------------------
+
+    def request(self, node: NodeId, now: Micros) -> None:
+        """Remove a neighbour; ``RemovalAnswered`` follows, now or when the others have voted."""
+        if node not in self._overlay.topology and self._overlay.joining.fates.removal(node) is not None:
+            self._answer(node)
+            return
+        if self._poll is not None and self._poll.node == node:
+            return  # the answer is for both who asked
+        problem = self._why_not_here(node) or self._why_not(node) or self._why_not_centre(node)
+        if problem is not None:
+            self._answer(node, problem)
+            return
+        others = [each for each in self._overlay.topology.neighbours(node) if each != self._overlay.me]
+        self._poll = Poll(node, dict.fromkeys(others))
+        self._out += [Send(each, RemovalAsked(node)) for each in others]
+        self._maybe_remove(now)
+
+    def on_vote(self, peer: NodeId, vote: RemovalVote, now: Micros) -> None:
+        """One of the other neighbours has answered."""
+        poll = self._poll
+        if poll is None or vote.node != poll.node or peer not in poll.votes:
+            return
+        if vote.why_not:
+            self._give_up(vote.why_not)
+            return
+        poll.votes[peer] = vote
+        self._maybe_remove(now)
+
+    def session_down(self, peer: NodeId) -> None:
+        """A neighbour that was asked does not answer any more."""
+        poll = self._poll
+        if poll is not None and peer in poll.votes:
+            self._give_up(_unreachable(peer, poll.node))
+
+    def _maybe_remove(self, now: Micros) -> None:
+        poll, overlay = self._poll, self._overlay
+        if poll is None or None in poll.votes.values():
+            return
+        problem = self._why_not(poll.node)  # it may have come back meanwhile
+        if problem is not None:
+            self._give_up(problem)
+            return
+        self._poll = None
+        removal = self._removal(poll)
+        overlay.joining.fates.note_removal(removal)
+        self.mend(removal, now)
+        self._answer(poll.node)
+
+    def _removal(self, poll: Poll) -> Removal:
+        """What is made durable: with the last life of the broker that any neighbour has seen. If none has,
+        all of them have started since it was gone, and their own lives are later than its last one."""
+        overlay, node = self._overlay, poll.node
+        lives = {overlay.me: overlay.identity.incarnation}
+        lives |= {each: overlay.sessions.up[each].incarnation for each in poll.votes}
+        seen = [vote.incarnation for vote in poll.votes.values() if vote is not None]
+        last = max(overlay.sessions.lives.get(node, 0), *seen, 0) or max(lives.values())
+        last = max(last, overlay.joining.fates.last_life(node))
+        return Removal(node, last, overlay.me, tuple(sorted(lives.items())))
+
+    def _give_up(self, why: str) -> None:
+        assert self._poll is not None
+        node, self._poll = self._poll.node, None
+        self._answer(node, why)
+
+    def _answer(self, node: NodeId, error: str = "") -> None:
+        self._out.append(RemovalAnswered(node, error))
+
+    # -- everybody near -----------------------------------------------------------------------------------
+
+    def heard(self, told: Sequence[Removal]) -> list[Removal]:
+        """Note those that concern this node, and return what is news. What became of links is to be looked at
+        before the tree is mended, for a broker may have joined again since it was removed."""
+        near, fates = self._overlay.topology, self._overlay.joining.fates
+        news = [
+            each
+            for each in told
+            if (each.node in near or any(node in near for node, _ in each.neighbours))
+            and fates.note_removal(each)
+        ]
+        for each in news:
+            life = self._overlay.joining.joined_in.get(each.node, 0)
+            if each.node in near.neighbours() and life > each.incarnation:
+                fates.note(Joined(each.node, near.me, life))  # it has joined here since, and nobody knew
+        return news
+
+    def is_outdated(self, peer: NodeId) -> bool:
+        """Whether this node is the centre of a removal, and the peer lies where the broker was and has not
+        said that it knows."""
+        overlay = self._overlay
+        session = overlay.sessions.up[peer]
+        return not session.identity.is_leaf and any(
+            session.removals.get(each.node, -1) < each.incarnation
+            for each in overlay.joining.fates.removals()
+            if each.centre == overlay.me and each.is_between(overlay.topology.way(peer))
+        )
+
+    def mend(self, removal: Removal, now: Micros) -> None:
+        """The centre has the place of a broker that was removed: live in the new tree, and pass it on.
+
+        Whoever is nearer to somebody than before is told the links that it lacks.
+        """
+        overlay = self._overlay
+        if removal.node == overlay.me:
+            outlived = removal.incarnation >= overlay.identity.incarnation
+            is_member = overlay.has_place and overlay.joining.member_since <= removal.incarnation
+            if outlived or is_member:
+                overlay.joining.be_removed(removal)
+            return
+        has_changed = overlay.joining.mend(removal, now, announce=not overlay.is_leaf)
+        overlay.forget_hops()
+        overlay.mended.append(removal)
+        if overlay.is_leaf:
+            (home,) = overlay.topology.neighbours()
+            overlay.live_at(home)
+            return
+        for peer, session in overlay.sessions.up.items():
+            if session.identity.home == removal.node:
+                session.identity = replace(session.identity, home=removal.centre)
+            if has_changed:
+                overlay.tell_links(session.identity)
+            else:
+                fates = overlay.joining.fates.all()
+                self._out.append(Send(peer, Neighbourhood((), (), overlay.state, fates, removals=(removal,))))
+
+    # -- every neighbour ---------------------------------------------------------------------------------
+
+    def on_asked(self, peer: NodeId, node: NodeId) -> None:
+        """Say whether the broker is gone, as this neighbour of it sees it."""
+        life = self._overlay.sessions.lives.get(node, 0)
+        self._out.append(Send(peer, RemovalVote(node, self._why_not(node) or "", life)))
+
+    def _why_not(self, node: NodeId) -> str | None:
+        """What a neighbour of the broker has against its removal."""
+        overlay = self._overlay
+        if node not in overlay.topology.neighbours():
+            return f"{overlay.me} has no neighbour {node}: ask for gapless status which brokers there are"
+        if node in overlay.sessions.up:
+            return f"{node} is alive: {overlay.me} has a session with it. Stop it, or let it leave by itself"
+        if not overlay.is_joined or overlay.state is not NodeState.OPERATIONAL or overlay.joining.is_leaving:
+            return f"{overlay.me} is joining, recovering or leaving: ask again when it is done"
+        if overlay.joining.is_busy:
+            return f"a broker is joining or leaving near {overlay.me}: ask again in some seconds"
+        if node not in overlay.frontier.down:
+            return f"{overlay.me} does not know yet whether {node} is gone: ask again in some seconds"
+        return None
+
+    def _why_not_here(self, node: NodeId) -> str | None:
+        """Why this broker cannot remove the other one, whatever became of that."""
+        if node == self._overlay.me:
+            return f"{node} is alive: this is it. Let it leave by itself"
+        if self._overlay.topology.delta == 0:
+            return f"with delta = 0 nobody knows the neighbours of {node}: start it again"
+        if self._poll is not None:
+            return f"{self._poll.node} is being removed just now: ask again in some seconds"
+        return None
+
+    def _why_not_centre(self, node: NodeId) -> str | None:
+        """Why this neighbour of the broker cannot have its place, or not now."""
+        me, up = self._overlay.me, self._overlay.sessions.up
+        neighbours = self._overlay.topology.neighbours(node)
+        if me != neighbours[0]:
+            return f"{neighbours[0]} is to have the place of {node}: ask that broker"
+        missing = [each for each in neighbours if each != me and each not in up]
+        return _unreachable(missing[0], node) if missing else None
+
+
+def _unreachable(neighbour: NodeId, node: NodeId) -> str:
+    return (
+        f"{neighbour}, a neighbour of {node}, cannot be reached, and the tree cannot be mended without it: "
+        f"start {neighbour} first (without its store if that is lost), then ask again"
+    )

@@ -1,0 +1,156 @@
+"""What became of links: leaves, removals, returns, and whatever somebody who was away still tells."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+
+from gapless.core.effects import BrokerRemoved, Effect, LinkFate, Persist
+from gapless.core.messages.overlay import Joined, Removal
+from gapless.core.overlay.fates import FATES_MAX, Fates, replaced
+from gapless.core.overlay.topology import Topology
+
+X_GONE = Removal("x", 5, "b", (("b", 3), ("c", 2), ("e", 7)))
+"""x is gone: b has its place, and the links b–c and b–e."""
+
+
+def fates_of(*removals: Removal) -> Fates:
+    made = Fates([])
+    for each in removals:
+        assert made.note_removal(each)
+    return made
+
+
+def test_a_removal_says_what_became_of_each_link() -> None:
+    fates = fates_of(X_GONE)
+    assert fates.current(("c", "x")) == ("b", "c")
+    assert fates.current(("e", "x")) == ("b", "e")
+    assert fates.current(("b", "x")) is None
+    assert fates.current(("b", "c")) == ("b", "c")
+    assert fates.current(("a", "b")) == ("a", "b")
+    assert X_GONE.made == {("b", "c"): {"b": 3, "c": 2}, ("b", "e"): {"b": 3, "e": 7}}
+    assert X_GONE.is_between(["d", "c", "b"])
+    assert X_GONE.is_between(["b", "e"])
+    assert not X_GONE.is_between(["a", "b"])
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_removals_one_after_the_other_have_one_outcome_in_whatever_order_they_are_heard(
+    order: tuple[int, ...],
+) -> None:
+    """x is removed, then b, which had its place, then c, which had that of b."""
+    removals = (
+        X_GONE,
+        Removal("b", 3, "a", (("a", 1), ("c", 2), ("e", 7))),
+        Removal("a", 1, "c", (("c", 2), ("e", 7))),
+    )
+    fates = fates_of(*(removals[each] for each in order))
+    assert fates.current(("e", "x")) == ("c", "e")
+    assert fates.current(("b", "e")) == ("c", "e")
+    assert fates.current(("c", "x")) is None
+    assert fates.heir("x") == fates.heir("b") == "c"
+    assert fates.mended(("k", "x", "c", "d"), "h") == ("k", "c", "d")
+
+
+def test_it_is_durable_and_told_once() -> None:
+    out: list[Effect] = []
+    fates = Fates(out)
+    assert fates.note_removal(X_GONE)
+    assert not fates.note_removal(X_GONE)
+    assert not fates.note_removal(Removal("x", 4, "c", (("c", 1),)))
+    assert out == [Persist(BrokerRemoved(X_GONE))]
+    assert fates.removals() == (X_GONE,)
+    assert Fates([], (), fates.removals()).current(("c", "x")) == ("b", "c")
+
+
+def test_a_later_life_may_join_again_and_be_removed_again() -> None:
+    out: list[Effect] = []
+    fates = Fates(out, (), [X_GONE])
+    assert fates.is_old(Joined("x", "c", 5))
+    assert not fates.note(Joined("x", "c", 5))
+    back = Joined("x", "c", 6)
+    assert not fates.is_old(back)
+    assert fates.note(back)
+    assert out == [Persist(LinkFate(back))]
+    assert fates.removal("x") is None
+    assert fates.current(("c", "x")) == ("c", "x")
+    assert fates.current(("e", "x")) == ("b", "e"), "where it has not joined it is still gone"
+    assert fates.heir("x") == "x"
+    assert fates.mended(("k", "x", "c"), "h") == ("k", "x", "c")
+    assert fates.last_life("x") == 6
+    assert fates.note_removal(Removal("x", 6, "c", (("c", 2),)))
+    assert fates.current(("c", "x")) is None
+    assert fates.all() == (), "what it joined in lives that are removed means nothing"
+
+
+def test_whoever_joins_a_broker_that_is_back_knows_that_it_is() -> None:
+    fates = fates_of(X_GONE)
+    fates.note(Joined("e", "x", 8))
+    assert fates.current(("e", "x")) == ("e", "x")
+
+
+def test_a_link_that_a_removal_made_is_not_the_one_that_was_left_before() -> None:
+    """e left b in an earlier life, and joined x; now it has a link to b again, until it leaves that."""
+    fates = Fates([])
+    fates.note(Joined("e", "b", 6, left=True))
+    assert fates.current(("b", "e")) is None
+    fates.note_removal(X_GONE)
+    assert fates.current(("b", "e")) == ("b", "e")
+    fates.note(Joined("e", "b", 7, left=True))
+    assert fates.current(("b", "e")) is None
+    assert fates.current(("e", "x")) is None
+
+
+def test_the_heir_of_who_has_left_is_whom_it_left() -> None:
+    fates = Fates([])
+    fates.note(Joined("d", "c", 1, left=True))
+    assert fates.heir("d") == "c"
+    assert fates.heir("c") == "c"
+    fates.note(Joined("d", "c", 2))
+    assert fates.heir("d") == "d"
+
+
+def test_who_joined_before_the_removal_does_not_say_that_the_broker_is_back() -> None:
+    fates = fates_of(X_GONE)
+    fates.note(Joined("e", "x", 7))
+    assert fates.current(("e", "x")) == ("b", "e")
+
+
+def test_not_more_is_remembered_than_there_is_room_for() -> None:
+    fates = Fates([])
+    for n in range(FATES_MAX + 3):
+        fates.note_removal(Removal(f"x{n}", 1, "b", (("b", 1),)))
+    assert len(fates.removals()) == FATES_MAX
+    assert fates.removals()[0].node == "x3"
+
+
+@pytest.mark.parametrize(
+    ("me", "path", "expected"),
+    [
+        ("b", ("client", "x"), ("client",)),
+        ("b", ("client", "h", "c", "x"), ("client", "h", "c")),
+        ("c", ("client", "x"), ("client", "b")),
+        ("c", ("client", "h", "e", "x"), ("client", "h", "e", "b")),
+        ("c", ("client", "h", "b", "x"), ("client", "h", "b")),
+        ("d", ("client", "b", "x", "c"), ("client", "b", "c")),
+        ("d", ("client", "e", "x", "c"), ("client", "e", "b", "c")),
+        ("a", ("client", "e", "x", "b"), ("client", "e", "b")),
+        ("a", ("client", "h", "b"), ("client", "h", "b")),
+    ],
+)
+def test_the_centre_stands_in_every_path_where_the_broker_stood(
+    me: str, path: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    assert replaced(path, "x", "b", me) == expected
+    assert fates_of(X_GONE).mended(path, me) == expected
+
+
+def test_a_topology_can_be_built_anew() -> None:
+    topology = Topology("a", 1)
+    topology.add([("a", "b"), ("b", "x")])
+    topology.rebuild({("a", "b"): False, ("b", "c"): True, ("c", "d"): False, ("y", "z"): False})
+    assert topology.links(marked=False) == [("a", "b")]
+    assert topology.links(marked=True) == [("b", "c")]
+    assert topology.way("c") == ["a", "b", "c"]
+    assert topology.way("x") == []

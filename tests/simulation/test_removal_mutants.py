@@ -1,0 +1,134 @@
+"""Each rule of a removal is needed: without it a story goes wrong, or the checkers notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+
+from gapless.core.model import SECOND
+from gapless.core.node import Node
+from gapless.core.orders.publisher.forwarding import Forwarding
+from gapless.core.overlay.fates import Fates
+from gapless.core.overlay.joining import Joining
+from gapless.core.overlay.overlay import Overlay
+from gapless.core.overlay.removing import Removing
+from gapless.simulation.checkers import check
+from gapless.simulation.world import World
+from simulation.mutants import Mutant
+from simulation.test_removal import STAR, crash_for_good, run_with_farewells, without
+from support import (
+    BYPASSED,
+    RECOVERED,
+    chain,
+    delivered,
+    own_links,
+    publish_all,
+    start_network,
+    subscribe_all,
+)
+
+MUTANTS = {
+    each.name: each
+    for each in (
+        Mutant("ways-through-who-is-gone", Overlay, "mended_path", lambda _, self, path: path),
+        Mutant("centre-takes-all-for-seen", Forwarding, "begin_anew", lambda *_: None),
+        Mutant("centre-listens-at-once", Removing, "is_outdated", lambda *_: False),
+        Mutant("nothing-said-again", Node, "_begin_anew", lambda *_: None),
+        Mutant("no-fence", Joining, "be_removed", lambda *_: None),
+        Mutant("home-for-ever", Fates, "heir", lambda _, self, node: node),
+        Mutant("links-come-back", Fates, "current", lambda _, self, link: link),
+        Mutant("votes-do-not-count", Removing, "_why_not", lambda *_: None),
+        Mutant("gone-round-for-ever", Forwarding, "mend", lambda *_: None),
+    )
+}
+
+
+def removed(world: World, name: str) -> None:
+    world.remove(name)
+    world.run_for(RECOVERED)
+
+
+def a_client_of_who_is_gone() -> bool:
+    world = start_network(STAR, {"p": "a", "s": "x", "t": "f"})
+    subscribe_all(world, {"s": "", "t": ""})
+    crash_for_good(world, "x")
+    removed(world, "x")
+    crash_for_good(world, "b")
+    publish_all(world, "p", 3)
+    world.run_for(RECOVERED)
+    return delivered(world, "s") == delivered(world, "t") == [1, 2, 3]
+
+
+def who_is_gone_starts_again() -> bool:
+    world = start_network(STAR, {})
+    crash_for_good(world, "x")
+    removed(world, "x")
+    world.restart("x")
+    world.run_for(RECOVERED)
+    return not world.hosts["x"].is_up and own_links(world) == set(without(STAR, "x"))
+
+
+def one_neighbour_sees_it() -> bool:
+    world = start_network(STAR, {})
+    for name in "abcdf":
+        world.cut(name, "x")
+    world.network.proxying = False
+    world.run_for(BYPASSED)
+    removed(world, "x")
+    return "x" in world.brokers()
+
+
+def the_next_failure_is_the_first_again() -> bool:
+    """Events have gone round b and stand before e and f, which are the only ones down once b is removed."""
+    world = start_network(chain(*"abcdefg"), {"p": "a", "s": "g"}, delta=2)
+    subscribe_all(world, {"s": ""})
+    crash_for_good(world, "b", "e", "f")
+    publish_all(world, "p", 3)
+    world.run_for(SECOND)
+    waited = delivered(world, "s") == []
+    removed(world, "b")
+    return waited and delivered(world, "s") == [1, 2, 3]
+
+
+def nothing_is_lost(seed: int) -> bool:
+    try:
+        world = run_with_farewells(seed, brokers=7)
+    except (AssertionError, KeyError):
+        return False
+    return not check(world.trace, promise="publisher", healed=True)
+
+
+Story = Callable[..., bool]
+
+CAUGHT: dict[str, tuple[Story, tuple[Any, ...]]] = {
+    "ways-through-who-is-gone": (a_client_of_who_is_gone, ((),)),
+    "no-fence": (who_is_gone_starts_again, ((),)),
+    "home-for-ever": (a_client_of_who_is_gone, ((),)),
+    "links-come-back": (who_is_gone_starts_again, ((),)),
+    "votes-do-not-count": (one_neighbour_sees_it, ((),)),
+    "gone-round-for-ever": (the_next_failure_is_the_first_again, ((),)),
+    "centre-takes-all-for-seen": (nothing_is_lost, ((2256,),)),
+    "centre-listens-at-once": (nothing_is_lost, ((2256,),)),
+    "nothing-said-again": (nothing_is_lost, ((2016,), (2051,))),
+}
+"""Where each mutant is caught."""
+
+
+def test_every_mutant_is_caught_somewhere() -> None:
+    assert set(CAUGHT) == set(MUTANTS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_broken", [False, True], ids=["whole", "broken"])
+@pytest.mark.parametrize("name", CAUGHT)
+def test_the_rule_is_needed(name: str, is_broken: bool) -> None:
+    """On some pinned run at least: a change elsewhere may make one of them harmless, not all."""
+    story, runs = CAUGHT[name]
+    with pytest.MonkeyPatch.context() if is_broken else nullcontext() as patch:
+        if patch is not None:
+            MUTANTS[name].install(patch)
+        went_well = [story(*arguments) for arguments in runs]
+    assert all(went_well) != is_broken
