@@ -37,6 +37,7 @@ FAULTS = (
     "join",
     "leave",
     "replace",
+    "remove",
     "aim at a message",
     "aim at a phase",
 )

@@ -7,8 +7,10 @@ from gapless.simulation.swarm.stage import Stage
 
 
 def lose_a_store(stage: Stage) -> bool:
-    """A client dies with its disk, and comes back under its name; its clock may have been set back, or on."""
-    clients = [name for name in stage.clients() if name not in stage.keeps_its_store]
+    """A client dies with its disk, and comes back under its name; its clock may have been set back, or on.
+    Not one whose home was removed: nothing would tell it where to go."""
+    knows = [name for name in stage.clients() if stage.world.homes[name] not in stage.world.departed]
+    clients = [name for name in knows if name not in stage.keeps_its_store]
     if not clients:
         return False
     victim = stage.rng.choice(clients)

@@ -50,6 +50,7 @@ class Script:
             "join": membership.join,
             "leave": membership.leave,
             "replace": membership.replace,
+            "remove": membership.remove,
             "aim at a message": self.aims.at_a_message,
             "aim at a phase": self.aims.at_a_phase,
             "publish": crowd.publish,

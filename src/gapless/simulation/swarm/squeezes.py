@@ -31,7 +31,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "down": ("crash", "crash silently", "crash and lose what is under way", "crash in a batch", "black out"),
     "part": ("cut", "cut one way", "cut noticed", "cut noticed", "suspect"),
     "hamper": ("slow down", "slow line", "starve"),
-    "grow": ("join", "replace", "leave"),
+    "grow": ("join", "replace", "leave", "remove"),
     "name": ("lose a store", "share a name", "double a client", "double a broker", "adopt"),
 }
 SQUEEZES: tuple[Squeeze, ...] = (

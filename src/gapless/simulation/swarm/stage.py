@@ -41,6 +41,8 @@ class Stage:
         self.trouble: Counter[str] = Counter()
         """What was wrong while the run went on."""
         self.leaving: dict[NodeId, None] = {}
+        self.doomed: dict[NodeId, None] = {}
+        """Brokers that do not come back, unless all is repaired before they are removed."""
         self.focus: tuple[NodeId, ...] = ()
         """The nodes that failed last: what happens near them is more dangerous than elsewhere."""
         self._with_the_intruder: Pair | None = None
@@ -123,7 +125,7 @@ class Stage:
         world = self.world
         host = world.hosts[victim]
         host.crash_next, host.keeps = False, None
-        gone = (world.departed, world.taken, self.ended)
+        gone = (world.departed, world.taken, self.ended, self.doomed)
         if host.is_up or any(victim in each for each in gone):
             self.without_store.pop(victim, None)
             self.lost_stores.pop(victim, None)
@@ -208,6 +210,7 @@ class Stage:
         self.budget.links.clear()
         world.network.slowness.clear()
         world.network.us_per_message.clear()
+        self.doomed.clear()
         for name in world.hosts:
             self.restart(name)
 
