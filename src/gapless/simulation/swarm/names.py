@@ -34,7 +34,8 @@ def double_a_broker(stage: Stage) -> bool:
     first = rng.choice(names)
     known = [each for each in stage.members() if first in world.broker(each).overlay.topology]
     others = [each for each in known if each != first]
-    far = [each for each in others if each not in world.hosts[first].connections]
+    near = {*world.hosts[first].connections, *stage.neighbours(first)}
+    far = [each for each in others if each not in near]
     copied = not others or rng.random() < 0.5
     join = () if copied else (rng.choice(far if far and rng.random() < 0.7 else others),)
     if copied and far:
