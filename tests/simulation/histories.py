@@ -210,7 +210,7 @@ def chaotic(rng: Random, steps: int = 50) -> list[Record]:
             story.word(f"{name}{rng.choice('?+++')}")
         elif published:
             words = (f"{name}!", f"{name}-", f"{name}^{other}", f"{name}^{other}.{rng.randint(1, 6)}")
-            story.word(rng.choice((*words, f"x:{name}", f"ok:{rng.choice(published)}")))
+            story.word(rng.choice((*words, f"x:{name}", f"f:{other}", f"ok:{rng.choice(published)}")))
     return story.records
 
 
