@@ -572,15 +572,15 @@ class Handlings:
         return _one_by_one(observe)
 
     def _at_client(
-        self, name: NodeId, order: PublisherLeaf, handle: Callable[[NodeId, Run], None]
-    ) -> Callable[[NodeId, Run], None]:
+        self, name: NodeId, order: PublisherLeaf, handle: Callable[..., None]
+    ) -> Callable[..., None]:
         incarnation, own = order.overlay.identity.incarnation, order.subscribing.own
 
-        def observe(peer: NodeId, run: Run) -> None:
+        def observe(peer: NodeId, run: Run, now: Micros) -> None:
             (copy,) = publications(Publications((run,)))
             publisher, sequence = copy.event.publisher, copy.event.sequence
             before = {unique: each.last.get(publisher, (0, 0))[1] for unique, each in own.items()}
-            handle(peer, run)
+            handle(peer, run, now)
             delivered = frozenset(
                 unique
                 for unique, each in own.items()

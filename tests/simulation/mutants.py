@@ -36,7 +36,7 @@ from gapless.core.orders.publisher.forwarding import Arrival, Forwarding
 from gapless.core.orders.publisher.log import Entry, PeerLog
 from gapless.core.orders.publisher.publishing import Publishing
 from gapless.core.orders.publisher.settling import Settling
-from gapless.core.orders.publisher.subscribing import Own, Subscribing
+from gapless.core.orders.publisher.subscribing import Own, Subscribing, Taker
 from gapless.core.orders.publisher.subscriptions import Sides, Subscriptions
 from gapless.core.orders.publisher.vectors import Numbers, Vectors
 from gapless.core.overlay.overlay import Overlay
@@ -456,17 +456,17 @@ def guests_are_not_missed(
 
 
 @breaks(Subscribing, "_may_have_missed")
-def guests_begin_silently(original: Original, self: Subscribing, own: Own, header: Header) -> bool:
+def guests_begin_silently(original: Original, self: Subscribing, *about: object) -> bool:
     """Rule 12: the flow of a publisher that was at an unreached broker begins as if nothing lay before."""
     return False
 
 
 @breaks(Subscribing, "_begin_generation")
 def new_numberings_are_not_told(
-    original: Original, self: Subscribing, own: Own, header: Header, publisher: str, _: int
+    original: Original, self: Subscribing, taker: Taker, header: Header, publisher: str, _: Micros
 ) -> None:
     """Rule 13: a publisher that counts anew is followed without a word."""
-    own.flowing[publisher] = header.generation
+    taker.own.flowing[publisher] = header.generation
 
 
 @breaks(Publishing, "_begin_numbering")
@@ -542,11 +542,11 @@ def claims_are_believed_the_second_time(original: Original, self: Subscriptions,
 
 @breaks(PublisherBroker, "_on_attached")
 def wait_again_after_repeating(
-    original: Original, self: PublisherBroker, leaf: NodeId, attached: Attached
+    original: Original, self: PublisherBroker, leaf: NodeId, attached: Attached, now: Micros
 ) -> None:
     """Rule 11: a client that was asked to repeat what could not wait has to wait again, for ever."""
     self._refused.pop(leaf, None)
-    original(self, leaf, attached)
+    original(self, leaf, attached, now)
 
 
 @breaks(PublisherBroker, "_on_detached")

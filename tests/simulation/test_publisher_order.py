@@ -178,9 +178,9 @@ def test_events_travel_together_in_simulations_too(monkeypatch: pytest.MonkeyPat
         sent[min(len(group), 2)] += 1
         add(self, group)
 
-    def giving(self: Subscribing, taker: Taker, header: Any, publisher: str) -> None:
+    def giving(self: Subscribing, taker: Taker, *about: Any) -> None:
         delivered[min(len(taker.events), 2)] += 1
-        give(self, taker, header, publisher)
+        give(self, taker, *about)
 
     monkeypatch.setattr(Forwarding, "_take_over", taking_over)
     monkeypatch.setattr(Draft, "add", adding)

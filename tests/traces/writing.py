@@ -94,7 +94,7 @@ def message(sent: Message) -> str:
             told = [f"{ack.publisher}#{_ranges(ack.ranges)}" for ack in acknowledgements]
             return f"{name} {', '.join(told)}"
         case Attached(generation=generation, stays=stays):
-            before = f", was at {', '.join(stay or '?' for stay in stays)}" if stays else ""
+            before = f", was at {', '.join(stay.node or '?' for stay in stays)}" if stays else ""
             return f"{name} in generation {_generation(generation)}{before}"
         case SyncWanted(round=number) | Synced(round=number):
             return f"{name} round {number}"

@@ -23,7 +23,7 @@ from typing import Annotated
 
 import msgspec
 
-from gapless.core.model import Event, Generation, Incarnation, NodeId, Partition, Path, SubscriptionId
+from gapless.core.model import Event, Generation, Incarnation, Micros, NodeId, Partition, Path, SubscriptionId
 
 
 class Body(msgspec.Struct, frozen=True, array_like=True):
@@ -106,12 +106,21 @@ class Confirmed(msgspec.Struct, frozen=True, array_like=True, tag="confirmed"):
     confirmations: tuple[Confirmation, ...]
 
 
+class Stay(msgspec.Struct, frozen=True, array_like=True):
+    """A publisher was at another broker than its own."""
+
+    node: NodeId
+    """Which one; an empty name: there may have been several."""
+    ago: Micros
+    """It has published nothing there since, for so long at least."""
+
+
 class Attached(msgspec.Struct, frozen=True, array_like=True, tag="attached"):
     """This session is the client's home session."""
 
     generation: int
-    stays: tuple[NodeId, ...] = ()
-    """The brokers other than its own that it has published at; an empty name: there may be others."""
+    stays: tuple[Stay, ...] = ()
+    """Where else it has published."""
 
 
 class AttachWanted(msgspec.Struct, frozen=True, array_like=True, tag="attach"):
@@ -130,8 +139,8 @@ class Header(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The broker that took them from their publisher; empty on the way there."""
     home: NodeId = ""
     """The broker of the publisher's client, which is their entry unless that failed."""
-    stays: tuple[NodeId, ...] = ()
-    """The other brokers that the publisher was at, their entry among them; an empty name: perhaps more."""
+    stays: tuple[Stay, ...] = ()
+    """Where else than at its own broker the publisher was, or is."""
     epoch: int = 0
     """How long the sender's log was when it first handled them."""
     excluded: tuple[SubscriptionId, ...] = ()

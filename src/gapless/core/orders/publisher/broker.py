@@ -17,6 +17,7 @@ from gapless.core.messages.publisher import (
     LogReceived,
     Publications,
     Run,
+    Stay,
     Superseded,
     Synced,
     SyncWanted,
@@ -67,6 +68,7 @@ class PublisherBroker(BrokerOrder):
         )
         self.subscriptions.recover(records)
         self._attached: dict[NodeId, Attached] = {}
+        self._attached_at: dict[NodeId, Micros] = {}
         self._waiting: dict[NodeId, list[Run]] = {}
         """Events of clients that are not admitted yet."""
         self._refused: dict[NodeId, None] = {}
@@ -141,7 +143,7 @@ class PublisherBroker(BrokerOrder):
             case Synced(round=number):
                 self.settling.on_synced(peer, number)
             case Attached():
-                self._on_attached(peer, message)
+                self._on_attached(peer, message, now)
             case Detached():
                 self._on_detached(peer, now)
             case AttachWanted():
@@ -166,14 +168,16 @@ class PublisherBroker(BrokerOrder):
             self._take(peer, runs, now)
 
     def _take(self, leaf: NodeId, runs: Sequence[Run], now: Micros) -> None:
-        stays = self._attached[leaf].stays
+        since = now - self._attached_at[leaf]
+        stays = tuple(Stay(each.node, each.ago + since) for each in self._attached[leaf].stays)
         for run in runs:
             self.forwarding.enter(leaf, run, now, stays=stays)
 
-    def _on_attached(self, leaf: NodeId, attached: Attached) -> None:
+    def _on_attached(self, leaf: NodeId, attached: Attached, now: Micros) -> None:
         is_admitted = leaf in self._refused and leaf not in self._waiting  # and was asked to repeat
         self._forget_waiting(leaf)
         self._attached[leaf] = attached
+        self._attached_at[leaf] = now
         if not is_admitted:
             self._waiting[leaf] = []
 
@@ -192,6 +196,7 @@ class PublisherBroker(BrokerOrder):
     def _forget_waiting(self, leaf: NodeId) -> None:
         self.settling.forget(("events", leaf))
         self._attached.pop(leaf, None)
+        self._attached_at.pop(leaf, None)
         self._waiting.pop(leaf, None)
         self._refused.pop(leaf, None)
 

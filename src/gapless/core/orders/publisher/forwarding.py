@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from gapless.core.messages.publisher import Acknowledgement, Header, Run, Taken
+from gapless.core.messages.publisher import Acknowledgement, Header, Run, Stay, Taken
 from gapless.core.model import Event, Generation, Micros, NodeId, Partition, Path, SubscriptionId
 from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Targets, Waiting, source_of
 from gapless.core.orders.publisher.log import Missed, PeerLog, SubscriptionLog
@@ -122,7 +122,7 @@ class Forwarding:
 
     # -- arriving ----------------------------------------------------------------------------------------
 
-    def enter(self, leaf: NodeId, run: Run, now: Micros, *, stays: tuple[NodeId, ...] = ()) -> None:
+    def enter(self, leaf: NodeId, run: Run, now: Micros, *, stays: tuple[Stay, ...] = ()) -> None:
         """This broker takes events from their publisher, which has been at other brokers than its own."""
         source, generation = source_of(run.events[0]), run.header.generation
         stream = self._stream(leaf, source, generation, now)
@@ -132,8 +132,9 @@ class Forwarding:
         if self._left:
             self._left.pop(source, None)
         home = self._overlay.home_of(leaf) or ""
-        if home != self._overlay.me and self._overlay.me not in stays:
-            stays = (*stays, self._overlay.me)
+        if home != self._overlay.me:
+            elsewhere = (each for each in stays if each.node != self._overlay.me)
+            stays = (*elsewhere, Stay(self._overlay.me, 0))
         came = run.header
         header = Header(
             generation, self._overlay.me, home, stays, excluded=came.excluded, relaxed=came.relaxed

@@ -101,7 +101,7 @@ class PublisherLeaf(LeafOrder):
         match message:
             case Publications(runs=runs):
                 for run in runs:
-                    self._on_run(peer, run)
+                    self._on_run(peer, run, now)
             case Acknowledged(acknowledgements=acknowledgements, given_up=given_up):
                 if given_up:
                     self.publishing.without(peer, given_up)
@@ -119,7 +119,7 @@ class PublisherLeaf(LeafOrder):
             case LogReceived() | SyncWanted() | Synced() | Attached() | Detached():
                 pass  # between brokers, and to them
 
-    def _on_run(self, peer: NodeId, run: Run) -> None:
+    def _on_run(self, peer: NodeId, run: Run, now: Micros) -> None:
         """What an earlier numbering says is no more to be taken, and must not be acknowledged either: its
         publisher has to be told."""
         source = source_of(run.events[0])
@@ -129,9 +129,9 @@ class PublisherLeaf(LeafOrder):
         else:
             flow = (*source, run.header.generation)
             self._outbox.acknowledge(peer, flow, [event.sequence for event in run.events])
-            self.subscribing.receive(peer, run)
+            self.subscribing.receive(peer, run, now)
 
     def flush(self, now: Micros) -> None:
         """Send what was gathered during the batch."""
         self._outbox.flush()
-        self.subscribing.confirm()
+        self.subscribing.confirm(now)

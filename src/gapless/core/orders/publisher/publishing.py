@@ -39,7 +39,7 @@ from gapless.core.effects import (
     Record,
     Send,
 )
-from gapless.core.messages.publisher import Acknowledgement, Attached, Detached, Header, Superseded
+from gapless.core.messages.publisher import Acknowledgement, Attached, Detached, Header, Stay, Superseded
 from gapless.core.model import (
     BeyondDelta,
     Content,
@@ -123,8 +123,10 @@ class Publishing:
         kept = list(records)
         self._recover(kept)
         self._take(kept)
-        self._stays: dict[NodeId, None] = dict.fromkeys([SOMEWHERE] if self.retained else [])
-        """The brokers other than the client's own that it has published at."""
+        self._stays: dict[NodeId, Micros] = {}
+        """The brokers other than the client's own that it has published at, and when last."""
+        self._had_a_life = bool(self.retained)
+        """Whether an earlier life of a publisher may have been anywhere until now."""
 
     def _recover(self, records: Iterable[Record]) -> None:
         for record in records:
@@ -163,7 +165,7 @@ class Publishing:
         self._recover(records)
         self._take([PublisherTaken(publisher, 0), *records])
         if records:
-            self._stays[SOMEWHERE] = None
+            self._stays[SOMEWHERE] = now
             if self.home is not None:
                 self.go_home(self.home, now, old_is_up=False)
 
@@ -205,10 +207,14 @@ class Publishing:
         if home is None:
             return
         self._generation += 1
-        self._out.append(Send(home, Attached(self._generation, tuple(self._stays))))
+        if self._had_a_life:
+            self._had_a_life = False
+            self._stays[SOMEWHERE] = now
+        stays = tuple(Stay(node, now - at) for node, at in self._stays.items())
+        self._out.append(Send(home, Attached(self._generation, stays)))
         for source, retained in self.retained.items():
             retained.confirmed.clear()
-            self._send(home, source, tuple(retained.events.values()))
+            self._send(home, source, tuple(retained.events.values()), now)
 
     def publish(self, topic: str, publisher: str, contents: Sequence[Content], now: Micros) -> None:
         """Number them, make them durable, send them home."""
@@ -224,21 +230,22 @@ class Publishing:
         retained.published += len(events)
         self._out.append(Persist(EventsRetained(events)))
         if self.home is not None:
-            self._send(self.home, (topic, publisher), events)
+            self._send(self.home, (topic, publisher), events, now)
 
     def _begin_numbering(self, publisher: str, numbering: int) -> None:
         self._sent_in.pop(publisher, None)
         self._numberings[publisher] = numbering
         self._out.append(Persist(NumberingBegun(publisher, numbering)))
 
-    def _send(self, home: NodeId, source: Source, events: Sequence[Event]) -> None:
+    def _send(self, home: NodeId, source: Source, events: Sequence[Event], now: Micros) -> None:
         topic, publisher = source
         if publisher in self.fenced:
             return
         if events:
             self._sent_in.setdefault(publisher, self._generation)
         if events and home != self.own_broker:
-            self._stays[home if len(self._stays) < STAYS_MAX else SOMEWHERE] = None
+            is_known = home in self._stays or len(self._stays) < STAYS_MAX
+            self._stays[home if is_known else SOMEWHERE] = now
         declared = self._topics.get(topic)  # deleted, or not told yet: then the hard promise holds
         relaxed = declared is not None and declared.beyond_delta is BeyondDelta.MARK
         header = Header(self._generation_of(publisher), excluded=self._excluded(), relaxed=relaxed)

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from gapless.core.effects import Deliver, Effect, Live, Reset, Send
 from gapless.core.messages.publisher import Body, Confirmation, Header, Log, LogEntry, Run, Taken
-from gapless.core.model import Event, Generation, NodeId, Partition, StartCut, SubscriptionId
+from gapless.core.model import Event, Generation, Micros, NodeId, Partition, StartCut, SubscriptionId
 from gapless.core.orders.base import parsed
 from gapless.core.orders.publisher.custody import Source, source_of
 from gapless.core.orders.publisher.log import NO_SUBSCRIPTIONS, PeerLog
@@ -53,6 +53,7 @@ class Own:
     topic: str
     selector: str
     live: bool = False
+    live_at: Micros = 0
     renewed: bool = False
     """The promise was lost and begins anew."""
     unreached: set[NodeId] = field(default_factory=set)
@@ -171,15 +172,15 @@ class Subscribing:
             self._peers[peer].confirmed[confirmation.subscription] = confirmation
         self._touched = True
 
-    def confirm(self) -> None:
+    def confirm(self, now: Micros) -> None:
         """Look at the confirmations that the batch brought."""
         frontier = self._overlay.frontier
         if self._touched and not frontier.untried and frontier.active:
             for unique, own in self.own.items():
-                self._evaluate(unique, own)
+                self._evaluate(unique, own, now)
         self._touched = False
 
-    def _evaluate(self, unique: SubscriptionId, own: Own) -> None:
+    def _evaluate(self, unique: SubscriptionId, own: Own, now: Micros) -> None:
         """Live when every side has confirmed; what is confirmed later makes the unreached fewer."""
         frontier = self._overlay.frontier
         pending = dict.fromkeys(self._overlay.partitions.own[node] for node in frontier.down)
@@ -200,6 +201,8 @@ class Subscribing:
             source = (own.topic, publisher)
             self._taken[source] = max(last.numbering, self._taken.get(source, 0))
         start = _start(own, sorted(present))
+        if not own.live:
+            own.live_at = now
         self._announce(own, start, list(pending))
         if raised:
             known = _start(own, [each for each in sorted(raised) if each in own.flowing and each in present])
@@ -238,7 +241,7 @@ class Subscribing:
         came = self._highest.get(source, (NEVER, 0))[0][0]
         return max(came, self._taken.get(source, 0))
 
-    def receive(self, peer: NodeId, run: Run) -> None:
+    def receive(self, peer: NodeId, run: Run, now: Micros) -> None:
         """Deliver what is new, promised, and known to all who forwarded it."""
         header, source = run.header, source_of(run.events[0])
         newest, seen = self._highest.get(source, (NEVER, 0))
@@ -260,7 +263,7 @@ class Subscribing:
                     taker.events.append(event)
         self._highest[source] = (header.generation, seen)
         for taker in takers.values():
-            self._give(taker, header, source[1])
+            self._give(taker, header, source[1], now)
 
     def _taker(self, unique: SubscriptionId, peer: NodeId, header: Header, publisher: str) -> Taker:
         own = self.own[unique]
@@ -270,7 +273,7 @@ class Subscribing:
             after = max(after, own.last.get(publisher, NOWHERE))
         return Taker(own, verdict, after)
 
-    def _give(self, taker: Taker, header: Header, publisher: str) -> None:
+    def _give(self, taker: Taker, header: Header, publisher: str, now: Micros) -> None:
         """Deliver what is promised; of what comes too early, remember that the start lies behind it."""
         if not taker.events:
             return
@@ -278,24 +281,28 @@ class Subscribing:
         last = (numbering, taker.events[-1].sequence)
         if taker.verdict is Verdict.PROMISED:
             if own.flowing.get(publisher) != header.generation:
-                self._begin_generation(own, header, publisher, taker.events[0].sequence)
+                self._begin_generation(taker, header, publisher, now)
             own.last[publisher] = last
             self._out.append(Deliver(own.name, tuple(taker.events), header.best_effort, numbering))
         elif taker.verdict is Verdict.TOO_EARLY:
             own.cut[publisher] = last
 
-    def _may_have_missed(self, own: Own, header: Header) -> bool:
-        """Whether the publisher was at a broker that was not reached: what was taken there is not known yet,
-        and may have been promised."""
-        return any(not stay or stay in own.unreached for stay in header.stays) and bool(own.unreached)
+    def _may_have_missed(self, own: Own, header: Header, now: Micros) -> bool:
+        """Whether the publisher, since the subscription is live, was at a broker that was not reached: what
+        was taken there is not known yet, and may have been promised."""
+        promised_for = now - own.live_at
+        return bool(own.unreached) and any(
+            stay.ago < promised_for and (not stay.node or stay.node in own.unreached) for stay in header.stays
+        )
 
-    def _begin_generation(self, own: Own, header: Header, publisher: str, sequence: int) -> None:
+    def _begin_generation(self, taker: Taker, header: Header, publisher: str, now: Micros) -> None:
         """The first event of a publisher, or since it moved: is there anything before it to be told of?"""
+        own, sequence = taker.own, taker.events[0].sequence
         numbering, known = header.generation[0], own.known(publisher)
         counts_anew = NOWHERE < known < (numbering, 0)
         flowed_before = publisher in own.flowing and not own.is_flowing(publisher, numbering)
         has_hole = sequence > 1 and known < (numbering, sequence - 1)
-        if counts_anew or (has_hole and (flowed_before or self._may_have_missed(own, header))):
+        if counts_anew or (has_hole and (flowed_before or self._may_have_missed(own, header, now))):
             start = StartCut({publisher: sequence}, {publisher: numbering})
             self._out.append(Reset(own.name, (publisher,), start))
         own.flowing[publisher] = header.generation
