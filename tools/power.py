@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import time
@@ -68,14 +69,15 @@ def search(mutant: str, seeds: range) -> Finding:
     return Finding(mutant, len(seeds), time.process_time() - began)
 
 
-def search_all(names: list[str], first: int, seeds: int, workers: int) -> Iterator[Finding]:
-    """All mutants side by side, some seeds of each in turn: how far each has come, after each turn."""
+def search_all(names: list[str], first: int, seeds: int, *, workers: int, until: float) -> Iterator[Finding]:
+    """All mutants side by side, some seeds of each in turn: how far each has come, after each turn. Nobody
+    gets another turn after the moment ``until``."""
     so_far = {name: Finding(name) for name in names}
     turns = list(names)
     with ProcessPoolExecutor(workers) as pool:
         running: dict[Future[Finding], str] = {}
-        while turns or running:
-            while turns and len(running) < workers:
+        while (turns and time.monotonic() < until) or running:
+            while turns and len(running) < workers and time.monotonic() < until:
                 name = turns.pop(0)
                 begin = first + so_far[name].seeds
                 chunk = range(begin, min(begin + CHUNK, first + seeds))
@@ -91,13 +93,13 @@ def search_all(names: list[str], first: int, seeds: int, workers: int) -> Iterat
                 yield total
 
 
-def watched(names: list[str], first: int, seeds: int, workers: int) -> list[Finding]:
+def watched(names: list[str], turns: Iterator[Finding]) -> list[Finding]:
     """What came of all, the easy ones first; a bar shows how far it is."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     latest: dict[str, Finding] = {}
     with Progress(*columns, console=Console(stderr=True)) as progress:
         bar = progress.add_task("mutants found", total=len(names))
-        for each in search_all(names, first, seeds, workers):
+        for each in turns:
             latest[each.mutant] = each
             left = [latest[name].seeds if name in latest else 0 for name in names if not _found(latest, name)]
             told = f"mutants found; the others after {min(left):,} seeds" if left else "mutants found"
@@ -153,6 +155,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10_000, help="the most seeds for each mutant")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after this time")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("mutants", nargs="*", help="all, unless some are named")
@@ -161,7 +164,10 @@ def main() -> int:
     if unknown:
         parser.error(f"there is no {', '.join(unknown)}; there are: {', '.join(MUTANTS)}")
     began = time.monotonic()
-    findings = watched(options.mutants or list(MUTANTS), options.seed, options.seeds, options.workers)
+    names = options.mutants or list(MUTANTS)
+    until = began + 60 * options.minutes
+    turns = search_all(names, options.seed, options.seeds, workers=options.workers, until=until)
+    findings = watched(names, turns)
     told = summary(findings, time.monotonic() - began)
     if options.json:
         print(json.dumps({**told, "findings": [{**asdict(each), "rule": each.rule} for each in findings]}))

@@ -256,7 +256,7 @@ def test_mutated_frames_on_sessions(broker: BrokerProcess) -> None:
     """Bytes of good messages with a few of them changed: understood or not, nobody is harmed."""
     rng = Random(2)
     run = single(Event("good", "evil", 1, {"n": -1}, b"x"), 1)
-    subscription = LogEntry(1, "evil", Body("evil", "good", "n = -5", ("evil",)))
+    subscription = LogEntry(1, "evil", Body("evil", "good", "n = -5", ("evil",)), news=True)
     messages: list[Message] = [Ping(), Publications((run,)), Log((subscription,))]
     for _ in range(100):
         with Raw(broker) as raw:
@@ -279,7 +279,7 @@ def test_attributes_too_deep_to_be_sent_on(broker: BrokerProcess) -> None:
     for depth in range(900, 1000, 3):
         with Raw(broker) as raw:
             name = raw.attach()
-            raw.say(Log((LogEntry(1, f"{name}/1", Body(name, "good", "n < 0", (name,))),)))
+            raw.say(Log((LogEntry(1, f"{name}/1", Body(name, "good", "n < 0", (name,)), news=True),)))
             event = Event("good", name, 1, {"n": -1, "deep": "here"})
             body = encode([Publications((single(event, 1),))])[5:]
             deep = body.replace(b"\xa4here", b"\x81\xa1n" * depth + b"\x01")

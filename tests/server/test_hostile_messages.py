@@ -105,5 +105,5 @@ def test_random_messages_of_a_client(block: int) -> None:
 def test_a_path_through_the_broker_itself() -> None:
     victim = Victim(1)
     victim.attach("evil")
-    entry = LogEntry(1, "s1", Body("evil", "t", "price > 1", ("evil", "me")))
+    entry = LogEntry(1, "s1", Body("evil", "t", "price > 1", ("evil", "me")), news=True)
     victim.feed(MessageReceived("evil", Log((entry,))))

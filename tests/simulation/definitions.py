@@ -13,6 +13,7 @@ from gapless.simulation.trace import (
     Confirm,
     Crash,
     Deliver,
+    Fenced,
     Live,
     Publish,
     Record,
@@ -78,11 +79,14 @@ class World:
         return [e for e, (_, r) in self.published.items() if understands(stay.first.selector, r.attributes)]
 
     def excused(self, event: Event) -> bool:
-        """Not confirmed, and the client of the publisher crashed afterwards."""
+        """Not confirmed, and the client of the publisher crashed afterwards, or was fenced."""
         published, record = self.published[event]
         confirmed = any(isinstance(r, Confirm) and (r.publisher, r.sequence) == event for r in self.records)
-        crashed = any(isinstance(r, Crash) and r.node == record.client for r in self.records[published:])
-        return crashed and not confirmed
+        later = self.records[published:]
+        crashed = any(isinstance(r, Crash) and r.node == record.client for r in later)
+        about = (record.client, record.publisher)
+        fenced = any(isinstance(r, Fenced) and (r.client, r.publisher) == about for r in later)
+        return (crashed or fenced) and not confirmed
 
     def epochs(self, stay: Stay, publisher: str) -> list[tuple[int, int, bool]]:
         """(record, first promised sequence, by a reset?) of each promise about the publisher."""

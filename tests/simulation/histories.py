@@ -10,6 +10,7 @@ otherwise, so ``p+`` makes the publisher ``p`` a subscriber too):
 ``s+``   subscribe and live               ``s<p.1`` deliver
 ``s-``   unsubscribe                      ``s~p.1`` deliver, flagged as best effort
 ``s^p``  reset of p (``s^p.5``: from 5)   ``x:n``   crash of a node; ``r:n`` its restart
+         ..                               ``f:p``   p is told that its name is another's
 ======== ================================ ========= ==================================
 """
 
@@ -24,6 +25,7 @@ from gapless.simulation.trace import (
     Confirm,
     Crash,
     Deliver,
+    Fenced,
     Live,
     Publish,
     Record,
@@ -35,7 +37,7 @@ from gapless.simulation.trace import (
 
 SELECTORS = ("", "n > 2", "colour = 'red'", "n BETWEEN 2 AND 5 AND colour <> 'blue'")
 COLOURS = ("red", "white", "blue")
-_WORD = re.compile(r"(ok:|x:|r:)?([a-z]+)([?!+<~^-])?([a-z]+)?(?:\.(\d+))?")
+_WORD = re.compile(r"(ok:|x:|r:|f:)?([a-z]+)([?!+<~^-])?([a-z]+)?(?:\.(\d+))?")
 
 
 class Story:
@@ -72,6 +74,8 @@ class Story:
                 record = Confirm(t=t, publisher=name, sequence=sequence)
             case "x:":
                 record = Crash(t=t, node=name)
+            case "f:":
+                record = Fenced(t=t, client=self._clients.get(name, name), publisher=name)
             case "r:":
                 record = Restart(t=t, node=name)
             case "?":
@@ -206,7 +210,7 @@ def chaotic(rng: Random, steps: int = 50) -> list[Record]:
             story.word(f"{name}{rng.choice('?+++')}")
         elif published:
             words = (f"{name}!", f"{name}-", f"{name}^{other}", f"{name}^{other}.{rng.randint(1, 6)}")
-            story.word(rng.choice((*words, f"x:{name}", f"ok:{rng.choice(published)}")))
+            story.word(rng.choice((*words, f"x:{name}", f"f:{other}", f"ok:{rng.choice(published)}")))
     return story.records
 
 

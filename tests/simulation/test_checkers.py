@@ -70,6 +70,11 @@ def test_a_clean_trace(promise: str) -> None:
         ("s+ p.1 x:p r:p p.2 s<p.2", []),
         ("s+ p.1 ok:p.1 x:p r:p p.2 s<p.2", ["gap", "lost"]),
         ("s+ p.1 x:b", ["lost"]),
+        # or when it was told that its name is somebody else's since
+        ("s+ p.1 f:p", []),
+        ("s+ p.1 ok:p.1 f:p", ["lost"]),
+        ("s+ p.1 f:q", ["lost"]),
+        ("s+ f:p p.1", ["lost"]),
         # a subscription ends with its client
         ("s+ x:s p.1", []),
         # numbering

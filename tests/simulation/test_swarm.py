@@ -8,26 +8,37 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
+from gapless.core.effects import Receipt
 from gapless.core.limits import Limits
 from gapless.core.messages import Ping
-from gapless.core.messages.publisher import Log
-from gapless.core.model import MILLISECOND, SECOND, NodeId
+from gapless.core.messages.publisher import (
+    Acknowledged,
+    Acknowledgement,
+    Header,
+    Log,
+    Publications,
+    Run,
+)
+from gapless.core.model import MILLISECOND, SECOND, Event, NodeId
 from gapless.core.orders.publisher import PublisherBroker
 from gapless.simulation import trace
 from gapless.simulation.host import When
 from gapless.simulation.network import Latency
-from gapless.simulation.swarm import crashes, links, membership
+from gapless.simulation.swarm import crashes, links, membership, names
 from gapless.simulation.swarm.aiming import PHASES, Shot
 from gapless.simulation.swarm.features import CALM, FAULTS, Features, features_of
-from gapless.simulation.swarm.run import judge, play, prepare, simulate_swarm
+from gapless.simulation.swarm.run import judge, play, prepare, simulate_swarm, untold
 from gapless.simulation.swarm.script import Script
+from gapless.simulation.swarm.squeezes import BEYOND, KINDS, REST, SQUEEZES
 from simulation.mutants import broken
 
+TOPIC = features_of(0).topics[0].name
 PLAIN = replace(
     features_of(0),
     delta=1,
@@ -47,6 +58,7 @@ PLAIN = replace(
     limits=Limits(),
     latency=Latency(MILLISECOND, 0),
     slow_directions=0,
+    lasting=1,
     lines=0,
     proxying=False,
 )
@@ -88,6 +100,14 @@ def test_no_latency_is_a_suspicion() -> None:
 
 def test_a_script_has_every_act() -> None:
     assert set(prepare(PLAIN, 1).acts) == {*FAULTS, *CALM}
+
+
+def test_squeezes_are_made_of_acts() -> None:
+    drawn = [squeeze for seed in range(200) for squeeze in features_of(seed).repertoire]
+    slots = {slot for squeeze in (*SQUEEZES, *BEYOND, *drawn) for slot in squeeze}
+    assert slots <= {*FAULTS, *CALM, *KINDS, REST}
+    assert {act for kind in KINDS.values() for act in kind} <= set(FAULTS)
+    assert len(set(drawn)) > len({*SQUEEZES, *BEYOND}), "some are made up"
 
 
 # -- one seed, one run -------------------------------------------------------------------------------------
@@ -248,6 +268,156 @@ def test_what_is_under_way_is_lost_with_its_machine() -> None:
         assert bool(knows) != lossy
 
 
+# -- names, and who must not get in --------------------------------------------------------------------------
+
+
+def test_a_client_that_lost_its_store_counts_anew_from_its_clock_on() -> None:
+    script = calm(clients=1, clock_steps=False)
+    stage, world = script.stage, script.stage.world
+    world.publish("c0", "c0", TOPIC, {"kind": "x"})
+    world.run_for(100 * MILLISECOND)
+    assert names.lose_a_store(stage)
+    world.run_until(lambda: world.hosts["c0"].is_up, within=10 * SECOND)
+    assert world.leaf("c0").identity.incarnation > SECOND, "no earlier life of its name began so late"
+    world.publish("c0", "c0", TOPIC, {"kind": "x"})
+    world.run_for(100 * MILLISECOND)
+    published = [(each.publisher, each.sequence) for each in world.trace if isinstance(each, trace.Publish)]
+    assert published == [("c0", 1), ("c0#1", 1)]
+
+
+def test_the_older_of_two_holders_of_a_name_is_fenced_and_the_trace_says_so() -> None:
+    script = calm(clients=2, window=1_000)
+    stage, world = script.stage, script.stage.world
+    for _ in range(2):
+        assert script.crowd.share_a_name(stage)
+        world.run_for(100 * MILLISECOND)
+    assert not script.crowd.share_a_name(stage), "who was told does not begin again"
+    for _ in range(20):
+        script.crowd.publish(stage)
+        world.run_for(100 * MILLISECOND)
+    told = [(each.client, each.publisher) for each in world.trace if isinstance(each, trace.Fenced)]
+    assert [client for client, _ in told] == [client for client, _ in world.recorder.fenced]
+    assert [publisher for _, publisher in told] == ["pen"]
+    assert judge(script, {}).ok
+
+
+@pytest.mark.parametrize("mutant", [None, "any-life-replaces-a-session"])
+def test_who_lets_a_second_broker_in_is_noticed(mutant: str | None) -> None:
+    with broken(mutant) if mutant else nullcontext():
+        script = calm()
+        stage = script.stage
+        assert names.double_a_broker(stage)
+        assert not stage.budget.has_room(), "nothing fails while it is there"
+        assert not names.double_a_broker(stage)
+        stage.world.run_for(4 * PLAIN.breath)
+    assert not stage.intruders
+    assert stage.budget.has_room()
+    assert bool(stage.trouble) == (mutant is not None)
+
+
+@pytest.mark.parametrize("mutant", [None, "networks-mix"])
+def test_who_lets_a_broker_of_another_network_in_is_noticed(mutant: str | None) -> None:
+    with broken(mutant) if mutant else nullcontext():
+        script = calm()
+        assert names.a_foreign_broker(script.stage)
+        script.stage.world.run_for(4 * PLAIN.breath)
+    assert bool(script.stage.trouble) == (mutant is not None)
+    assert set(script.stage.world.brokers()) == {"b0", "b1", "b2"}
+
+
+def test_a_second_client_takes_the_name_over_or_gives_up() -> None:
+    taken = waited = 0
+    for seed in range(1, 9):
+        script = calm(seed, clients=1)
+        stage, world = script.stage, script.stage.world
+        world.run_for(100 * MILLISECOND)
+        assert script.crowd.double(stage)
+        world.run_for(12 * PLAIN.breath)
+        if "c0" in stage.ended:
+            taken += 1
+            assert list(world.taken) == ["c0"]
+            assert stage.clients() == ["c0'"]
+        else:
+            waited += 1
+            assert stage.clients() == ["c0"]
+    assert taken
+    assert waited
+
+
+def test_a_black_out_takes_neighbours_within_the_budget() -> None:
+    script = calm(brokers=6, max_down=3, delta=3)
+    stage = script.stage
+    assert crashes.black_out(stage)
+    dark = [name for name in stage.world.brokers() if not stage.world.hosts[name].is_up]
+    assert 2 <= len(dark) <= 3
+    assert stage.budget.peak == len(dark)
+    places = sorted(int(name[1:]) for name in dark)
+    assert places == list(range(places[0], places[-1] + 1)), "a chain of brokers in a row"
+
+
+def test_a_broker_that_is_gone_for_good_is_removed() -> None:
+    script = calm(brokers=5, clients=2)
+    stage = script.stage
+    assert membership.remove(stage)
+    (victim,) = stage.doomed
+    stage.restart(victim)
+    assert not stage.world.hosts[victim].is_up, "it does not come back by itself"
+    stage.world.run_until(lambda: victim in stage.world.departed, within=20 * SECOND)
+    assert stage.budget.used() == 0
+    stage.heal_all()
+    assert not stage.world.hosts[victim].is_up
+
+
+# -- what is judged while the run goes on --------------------------------------------------------------------
+
+
+def publications(
+    sequence: int, *, generation: int = 1, marked: bool = False, bypassed: int = 0
+) -> Publications:
+    path = (("a", 1), *((f"x{k}", 0) for k in range(bypassed)))
+    event = Event(TOPIC, "c0", sequence, {}, b"", 0)
+    return Publications((Run(Header((7, generation), path=path, best_effort=marked), (event,), ((),)),))
+
+
+def test_what_goes_beyond_delta_must_be_marked() -> None:
+    script = calm()
+    for message in (publications(1, bypassed=1), publications(2, bypassed=2, marked=True)):
+        script.watch.sends("b0", "b1", message)
+    assert not script.stage.trouble
+    script.watch.sends("b0", "b1", publications(3, bypassed=2))
+    assert script.stage.trouble == {"unmarked beyond δ": 1}
+
+
+def test_acknowledgements_of_an_older_generation_are_no_reason_to_forget() -> None:
+    script = calm()
+    script.watch.sends("c0", "b0", publications(1, generation=1))
+    script.watch.sends("b0", "c0", Acknowledged((Acknowledgement(TOPIC, "c0", (7, 1), ((1, 1),)),)))
+    receive = script.stage.world.hosts["c0"].on_receipt
+    assert receive is not None
+    receive(Receipt(TOPIC, "c0", 1))
+    assert not script.stage.trouble
+    script.watch.sends("c0", "b1", publications(1, generation=2))
+    receive(Receipt(TOPIC, "c0", 1))
+    assert script.stage.trouble == {"forgotten unacknowledged": 1}
+
+
+def test_who_counts_anew_is_told_before_it_is_delivered() -> None:
+    def got(publisher: str, sequence: int, subscription: str = "s") -> trace.Deliver:
+        return trace.Deliver(
+            t=1,
+            client="c",
+            subscription=subscription,
+            publisher=publisher,
+            sequence=sequence,
+            best_effort=False,
+        )
+
+    told = trace.Reset(t=1, subscription="s", publishers=("p",))
+    assert untold([got("p", 1), got("p", 2), got("q#1", 1), got("p#1", 1, "another")]) == 0
+    assert untold([got("p", 1), told, got("p#1", 1)]) == 0
+    assert untold([got("p", 1), trace.Reset(t=1, subscription="s", publishers=("q",)), got("p#1", 1)]) == 1
+
+
 def test_a_starved_channel_carries_signs_of_life_only() -> None:
     script = calm()
     world = script.stage.world
@@ -288,8 +458,11 @@ def test_a_node_that_spins_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_runs_keep_promises_rather_than_withdraw_them() -> None:
-    """A run in which everything is withdrawn judges nothing."""
-    outcomes = [simulate_swarm(seed)[0] for seed in range(80, 100)]
+    """A run in which everything is withdrawn judges nothing. (Publishers that count anew are announced by
+    resets, which say nothing about what was promised before.)"""
+    played = [simulate_swarm(seed)[0] for seed in range(80, 100)]
+    outcomes = [each for each in played if not {"lose a store", "share a name"} & set(each.kinds)]
+    assert len(outcomes) >= 10
     assert sum(each.delivered for each in outcomes) > 50 * sum(each.resets for each in outcomes)
 
 
@@ -300,7 +473,7 @@ def test_power_finds_a_mutant_and_says_when_it_does_not() -> None:
     found = subprocess.run([*command, "no-resend"], cwd=root, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
     assert '"found": 1' in found.stdout
-    none = [*command, "--seeds", "1", "no-legitimacy"]
+    none = [*command, "--seeds", "1", "given-up-and-forgotten"]
     missed = subprocess.run(none, cwd=root, capture_output=True, text=True, check=False)
     assert missed.returncode == 1
     assert '"found": 0' in missed.stdout

@@ -60,8 +60,10 @@ ADDITIONS: list[Record] = [
     Reset(t=3, subscription="s", publishers=("p",), start={"p": 9}),
     Publish(t=4, client="c", publisher="p", sequence=2**40, topic="t", attributes={}, broker="b"),
     Confirm(t=5, publisher="p", sequence=1, topic="t"),
-    Fenced(t=6, client="c", publisher="p"),
 ]
+
+LATER: list[Record] = [Fenced(t=6, client="c", publisher="p")]
+"""Kinds that are not in the digest below, which stays as it is for ever."""
 
 RECORDS = [record for record, _ in FIXED] + ADDITIONS
 
@@ -72,7 +74,9 @@ def test_the_fixed_format(record: Record, line: str) -> None:
     assert decode(line) == record
 
 
-@pytest.mark.parametrize("record", ADDITIONS, ids=[type(record).__name__ for record in ADDITIONS])
+@pytest.mark.parametrize(
+    "record", ADDITIONS + LATER, ids=[type(record).__name__ for record in ADDITIONS + LATER]
+)
 def test_additions_survive(record: Record) -> None:
     assert decode(encode(record)) == record
 

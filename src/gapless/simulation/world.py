@@ -182,7 +182,7 @@ class World:
             NodeConfig(
                 node=name,
                 delta=self.delta,
-                home=self.homes[name],
+                home=self.home(name),
                 least_incarnation=self.now + 1,
                 take_over=take_over,
             ),

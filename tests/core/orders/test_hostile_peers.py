@@ -17,7 +17,7 @@ BAD = "price >"
     "message",
     [
         BestEffortSubscribe("bad", "t", BAD, ("evil",)),
-        Log((LogEntry(0, "bad", Body("evil", "t", BAD, ("evil",))),)),
+        Log((LogEntry(0, "bad", Body("evil", "t", BAD, ("evil",)), news=True),)),
         Log((LogEntry(0, "unknown", None, ended=True),)),
     ],
 )

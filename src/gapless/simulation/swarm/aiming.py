@@ -83,6 +83,10 @@ PHASES: dict[str, Callable[[Broker], bool]] = {
     "settling": lambda node: not _order(node).settled,
     "told a long log": lambda node: bool(node.overlay.held),
     "in custody": lambda node: len(_order(node).forwarding.custody) > 3,
+    "gave somebody up": lambda node: any(_order(node).subscriptions._given_up.values()),
+    "lets publishers wait": lambda node: any(_order(node)._waiting.values()),
+    "holds back": lambda node: bool(_order(node).forwarding._blocked),
+    "knows no way": lambda node: bool(_order(node).log.pathless),
     "standing in": lambda node: any(
         each not in node.overlay.topology.neighbours() and each in node.overlay.topology
         for each in node.overlay.frontier.active
@@ -110,7 +114,7 @@ class Aims:
     def at_a_phase(self, stage: Stage) -> bool:
         """Wait for a broker in some phase."""
         rng = stage.rng
-        role = rng.choice(("receiver", "receiver", "next", "link", "client"))
+        role = rng.choice(("receiver", "receiver", "next", "link", "client", "client"))
         self._arm(Shot(role, When.AFTER, phase=rng.choice(list(PHASES))))
         return True
 

@@ -165,9 +165,10 @@ class Crowd:
     def share_a_name(self, stage: Stage) -> bool:
         """A client publishes under the name that another one may use too; who did so before is told, and
         stops. More than two at a time do not: two that give way to a third would begin alike."""
-        for each in [each for each in self._pens if (each, PEN) in stage.world.recorder.fenced]:
-            del self._pens[each]
-        clients = [each for each in stage.clients() if each not in self._pens]
+        told = [client for client, publisher in stage.world.recorder.fenced if publisher == PEN]
+        for each in told:
+            self._pens.pop(each, None)
+        clients = [each for each in stage.clients() if each not in self._pens and each not in told]
         if not clients or len(self._pens) > 1:
             return False
         client = stage.rng.choice(clients)

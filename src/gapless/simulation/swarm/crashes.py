@@ -10,7 +10,7 @@ def crash(stage: Stage, *, silently: bool = False, lossy: bool = False) -> bool:
     running = stage.running()
     if not running:
         return False
-    victim = stage.rng.choice(running)
+    victim = stage.victim(running)
     if not stage.may_crash(victim):
         return False
     stage.world.crash(victim, silently=silently, lossy=lossy)
@@ -33,7 +33,7 @@ def crash_in_a_batch(stage: Stage, *, torn: bool = False) -> bool:
     running = stage.running()
     if not running:
         return False
-    victim = stage.rng.choice(running)
+    victim = stage.victim(running)
     if not stage.may_crash(victim):
         return False
     host = stage.world.hosts[victim]
@@ -46,6 +46,25 @@ def crash_in_a_batch(stage: Stage, *, torn: bool = False) -> bool:
 def crash_in_a_write(stage: Stage) -> bool:
     """Of the next batch only some records are synced, and nothing is done."""
     return crash_in_a_batch(stage, torn=True)
+
+
+def black_out(stage: Stage) -> bool:
+    """A part of the network loses its power: neighbours crash together, and come back one by one."""
+    running = stage.running()
+    if not running:
+        return False
+    region = [stage.victim(running)]
+    most = stage.rng.randrange(2, 8)
+    for name in region:
+        region += [each for each in stage.neighbours(name) if each not in region]
+    silently = stage.rng.random() < 0.3
+    dark = 0
+    for victim in region[:most]:
+        if stage.may_crash(victim):
+            stage.world.crash(victim, silently=silently)
+            stage.crashed(victim)
+            dark += 1
+    return dark > 0
 
 
 def crash_a_client(stage: Stage) -> bool:

@@ -17,6 +17,7 @@ FAULTS = (
     "crash and lose what is under way",
     "crash in a batch",
     "crash in a write",
+    "black out",
     "crash a client",
     "cut",
     "cut one way",
@@ -36,6 +37,7 @@ FAULTS = (
     "join",
     "leave",
     "replace",
+    "remove",
     "aim at a message",
     "aim at a phase",
 )
@@ -73,6 +75,8 @@ class Features:
     limits: Limits
     timing: Timing
     latency: Latency
+    lasting: int
+    """How many times longer than usual failures last."""
     slow_directions: int
     lines: int
     """How many directions have a limited rate."""
@@ -98,23 +102,23 @@ class Features:
 def features_of(seed: int) -> Features:
     """What the seed has."""
     rng = Random(f"swarm {seed}")
-    beyond = rng.random() < 0.25
+    beyond = rng.random() < 0.35
     delta = rng.choice((1, 1, 1, 2) if beyond else (1, 1, 1, 2, 2, 3, 3))
     latency, timing = _times(rng)
     share = rng.choice((0.15, 0.4, 0.7))
     faults = tuple(each for each in FAULTS if rng.random() < share) or (rng.choice(FAULTS),)
     return Features(
         delta=delta,
-        max_down=delta + (rng.choice((1, 1, 2, 5, 6)) if beyond else 0),
+        max_down=delta + (rng.choice((1, 1, 2, 5, 6, 6)) if beyond else 0),
         brokers=rng.choice((3, 5, 6, 7, 8, 8) if beyond else (2, 3, 3, 3, 4, 4, 5, 6, 8)),
-        fanout=rng.choice((1, 1, 2) if beyond else (1, 2, 3)),
-        clients=rng.randrange(2, 6),
+        fanout=rng.choice((1, 1, 1, 2) if beyond else (1, 2, 3)),
+        clients=rng.randrange(4, 9) if beyond else rng.randrange(2, 6),
         faults=faults,
         episodes=rng.randrange(3, 13),
         acts=rng.choice((4, 8, 16)),
         fault_share=rng.choice((0.2, 0.35, 0.5)),
         squeezes=rng.choice((0.2, 0.5, 0.9)),
-        repertoire=repertoire(rng),
+        repertoire=repertoire(rng, beyond=beyond),
         background=rng.choice((0, 0, 20, 60)),
         window=rng.choice((1, 4, 20, 1_000, 1_000)),
         simple=rng.random() < 0.8,
@@ -122,6 +126,7 @@ def features_of(seed: int) -> Features:
         limits=_limits(rng, timing),
         timing=timing,
         latency=latency,
+        lasting=rng.choice((1, 2, 4) if beyond else (1, 1, 1, 3)),
         slow_directions=rng.choice((0, 0, 1, 2, 4)),
         lines=rng.choice((0, 0, 0, 1, 3)),
         proxying=rng.random() < 0.3,
@@ -161,7 +166,7 @@ def _limits(rng: Random, timing: Timing) -> Limits:
         lease = 4 * timing.suspect_after
     return Limits(
         lease=lease,
-        custody=rng.choice((usual.custody,) * 4 + (2, 5, 40)),
+        custody=rng.choice((usual.custody,) * 4 + (2, 2, 5, 40)),
         waiting=rng.choice((usual.waiting, usual.waiting, 1, 5)),
         look_every=rng.choice((usual.look_every, 100 * MILLISECOND)),
         piece=rng.choice((usual.piece, 1, 1, 2, 5)),

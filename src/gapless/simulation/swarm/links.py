@@ -153,7 +153,7 @@ def move_a_client(stage: Stage) -> bool:
     if not clients or not stage.budget.has_room():
         return False
     client = stage.rng.choice(clients)
-    pair = client, stage.world.homes[client]
+    pair = client, stage.world.home(client)
     if stage.budget.is_broken(pair):
         return False
     cut_pair(stage, pair, noticed=stage.rng.random() < 0.7)

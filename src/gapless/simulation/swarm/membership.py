@@ -41,7 +41,8 @@ def _crash(stage: Stage, victim: NodeId) -> None:
 
 def leave(stage: Stage) -> bool:
     """A broker at the edge that nobody calls home leaves for good."""
-    needed = {*stage.world.homes.values(), *stage.leaving, *stage.needed()}
+    homes = {stage.world.home(client) for client in stage.world.homes}
+    needed = {*homes, *stage.world.homes.values(), *stage.leaving, *stage.needed()}
     members = [name for name in stage.members() if name not in needed]
     edge = [name for name in members if len(stage.neighbours(name)) == 1]
     if not edge or len(stage.world.brokers()) < 3 or stage.budget.is_closed:
@@ -66,3 +67,30 @@ def replace(stage: Stage) -> bool:
     stage.without_store[victim] = stage.join_points[victim] = tuple(chosen)
     stage.crashed(victim)
     return True
+
+
+def remove(stage: Stage) -> bool:
+    """A broker dies for good, and somebody has it removed, asking as often as needed."""
+    running = stage.running()
+    victims = [name for name in stage.members() if name not in stage.leaving]
+    if len(running) < 4 or not victims:
+        return False
+    victim = stage.victim(victims)
+    if not stage.may_crash(victim):
+        return False
+    stage.doomed[victim] = None
+    stage.world.crash(victim, silently=stage.rng.random() < 0.3)
+    stage.crashed(victim)
+    stage.world.at(stage.world.now + stage.features.breath, partial(_ask, stage), victim)
+    return True
+
+
+def _ask(stage: Stage, victim: NodeId) -> None:
+    """Nobody asks while a client is away: it must not lose one broker after the other that it knows."""
+    world = stage.world
+    if not stage.is_open or victim in world.departed:
+        return
+    clients = [world.hosts[name] for name in world.homes if name not in stage.ended]
+    if all(host.is_up and host.sessions for host in clients):
+        world.remove(victim)
+    world.at(world.now + stage.gap(stage.features.breath), partial(_ask, stage), victim)

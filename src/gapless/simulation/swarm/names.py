@@ -7,8 +7,10 @@ from gapless.simulation.swarm.stage import Stage
 
 
 def lose_a_store(stage: Stage) -> bool:
-    """A client dies with its disk, and comes back under its name; its clock may have been set back, or on."""
-    clients = [name for name in stage.clients() if name not in stage.keeps_its_store]
+    """A client dies with its disk, and comes back under its name; its clock may have been set back, or on.
+    Not one whose home was removed: nothing would tell it where to go."""
+    knows = [name for name in stage.clients() if stage.world.homes[name] not in stage.world.departed]
+    clients = [name for name in knows if name not in stage.keeps_its_store]
     if not clients:
         return False
     victim = stage.rng.choice(clients)
@@ -31,12 +33,13 @@ def double_a_broker(stage: Stage) -> bool:
         return False
     first = rng.choice(names)
     known = [each for each in stage.members() if first in world.broker(each).overlay.topology]
-    far = [each for each in known if each != first and each not in world.hosts[first].connections]
-    if far and rng.random() < 0.7:
+    others = [each for each in known if each != first]
+    near = {*world.hosts[first].connections, *stage.neighbours(first)}
+    far = [each for each in others if each not in near]
+    copied = not others or rng.random() < 0.5
+    join = () if copied else (rng.choice(far if far and rng.random() < 0.7 else others),)
+    if copied and far:
         stage.break_until_the_intruder_ends((first, rng.choice(far)))
-    points = [each for each in known if each != first and (first, each) not in world.network.cut]
-    copied = not points or rng.random() < 0.6
-    join = () if copied else (rng.choice(points),)
     machine = world.add_twin(first, join=join, copied=copied).name
     stage.intrudes(machine)
     return True

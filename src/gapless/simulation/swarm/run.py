@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -89,11 +90,11 @@ def judge(script: Script, trouble: dict[str, int]) -> Outcome:
     world = stage.world
     raised = any(each.startswith("raised") for each in trouble)
     report = check(world.trace, promise=OrderName.PUBLISHER, healed=not raised)
-    waiting = (
-        {} if raised else {"never confirmed": unconfirmed(world), "never left custody": in_custody(world)}
-    )
+    waiting = {"counts anew untold": untold(world.trace)}
+    if not raised:
+        waiting |= {"never confirmed": unconfirmed(world), "never left custody": in_custody(world)}
     counts = {str(kind): count for kind, count in report.counts.items()} | trouble
-    counts |= {kind: count for kind, count in waiting.items() if count} | +stage.trouble
+    counts |= {kind: count for kind, count in waiting.items() if count} | stage.trouble
     return Outcome(
         seed=world.seed,
         verdict="violated" if counts else "ok",
@@ -108,6 +109,27 @@ def judge(script: Script, trouble: dict[str, int]) -> Outcome:
         resets=sum(type(each) is trace.Reset for each in world.trace),
         kinds=dict(sorted(stage.counts.items())),
     )
+
+
+def untold(records: Iterable[trace.Record]) -> int:
+    """How often a subscription got events of a publisher that counts anew, and no reset before them.
+
+    A publisher that counts anew is another source in the trace (``p``, then ``p#1``), so no order between the
+    two is judged; but a reset must lie between them."""
+    latest: dict[tuple[str, str], str] = {}
+    found = 0
+    for each in records:
+        if isinstance(each, trace.Deliver):
+            key = each.subscription, each.publisher.partition("#")[0]
+            found += latest.get(key, each.publisher) != each.publisher
+            latest[key] = each.publisher
+        elif isinstance(each, trace.Reset):
+            for key in [key for key in latest if key[0] == each.subscription]:
+                if not each.publishers or key[1] in each.publishers:
+                    del latest[key]
+        elif isinstance(each, trace.Subscribe):
+            latest = {key: name for key, name in latest.items() if key[0] != each.subscription}
+    return found
 
 
 def unconfirmed(world: World) -> int:

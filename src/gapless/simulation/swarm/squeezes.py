@@ -26,12 +26,13 @@ KINDS: dict[str, tuple[str, ...]] = {
         "suspect",
         "move a client",
         "aim at a message",
+        "aim at a phase",
     ),
-    "down": ("crash", "crash silently", "crash and lose what is under way", "crash in a batch"),
+    "down": ("crash", "crash silently", "crash and lose what is under way", "crash in a batch", "black out"),
     "part": ("cut", "cut one way", "cut noticed", "cut noticed", "suspect"),
     "hamper": ("slow down", "slow line", "starve"),
-    "grow": ("join", "replace", "leave"),
-    "name": ("lose a store", "share a name", "double a client", "adopt"),
+    "grow": ("join", "replace", "leave", "remove"),
+    "name": ("lose a store", "share a name", "double a client", "double a broker", "adopt"),
 }
 SQUEEZES: tuple[Squeeze, ...] = (
     ("break", "hamper", "subscribe", "break", "publish", "publish"),
@@ -63,23 +64,48 @@ SQUEEZES: tuple[Squeeze, ...] = (
     ("cut noticed", "move a client", "hamper", "publish", "heal", "subscribe", "publish", "heal", "publish"),
     # too much waits for somebody, and who gave up does not tell in time
     ("part", "burst", "burst", REST, "hamper", "heal", "down", "publish", "publish"),
+    ("aim at a phase", "part", "burst", "burst", "hamper", REST, "heal", "publish", "publish"),
     ("part", "burst", "burst", REST, "publish", "move a client", "publish", "publish"),
     # what only those know who are lost
     ("cut noticed", "subscribe", "hamper", "heal", "down", "publish", REST, "down", "publish"),
-    # a row of failures, and what is published before all are back
-    ("down", "down", REST, "publish", "publish", REST, "publish"),
-    ("down", "down", "down", "down", "down", "down", REST, "publish", "publish", REST, "publish", "publish"),
-    ("cut off a client", "down", "down", "down", "down", REST, "publish", "publish", REST, "publish"),
     # names
     ("publish", "name", "publish", "name", "publish", "break", "publish"),
 )
 
 
-def repertoire(rng: Random) -> tuple[Squeeze, ...]:
+BEYOND: tuple[Squeeze, ...] = (
+    ("down", "down", REST, "publish", "publish", REST, "publish"),
+    ("subscribe", "down", "down", "publish", "publish", "subscribe", REST, "publish", "publish"),
+    ("aim at a phase", "black out", "aim at a phase", "publish", REST, "publish", "publish"),
+    ("black out", "publish", REST, "publish", "publish", REST, "publish", "publish"),
+    ("subscribe", "cut off a client", "black out", REST, "burst", REST, "burst", "publish"),
+    ("connect", "subscribe", "black out", REST, "publish", "publish", "black out", REST, "burst"),
+    (
+        "cut off a client",
+        "down",
+        "down",
+        "down",
+        "down",
+        "down",
+        REST,
+        "publish",
+        REST,
+        "burst",
+        REST,
+        "publish",
+    ),
+    ("subscribe", "down", "part", "down", REST, "burst", "heal", "publish", "publish"),
+)
+"""A row of failures, and what is published before all are back."""
+
+
+def repertoire(rng: Random, *, beyond: bool) -> tuple[Squeeze, ...]:
     """The squeezes of a seed: most of them known, some made up."""
-    return tuple(
-        rng.choice(SQUEEZES) if rng.random() < 0.75 else _made_up(rng) for _ in range(rng.choice((1, 2, 4)))
-    )
+    found = []
+    for _ in range(rng.choice((1, 2, 4))):
+        known = BEYOND if beyond and rng.random() < 0.6 else SQUEEZES
+        found.append(rng.choice(known) if rng.random() < 0.75 else _made_up(rng))
+    return tuple(found)
 
 
 def _made_up(rng: Random) -> Squeeze:

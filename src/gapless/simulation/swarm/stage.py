@@ -43,6 +43,8 @@ class Stage:
         self.leaving: dict[NodeId, None] = {}
         self.join_points: dict[NodeId, tuple[NodeId, ...]] = {}
         """Through whom brokers join, or have joined."""
+        self.doomed: dict[NodeId, None] = {}
+        """Brokers that do not come back, unless all is repaired before they are removed."""
         self.focus: tuple[NodeId, ...] = ()
         """The nodes that failed last: what happens near them is more dangerous than elsewhere."""
         self._with_the_intruder: Pair | None = None
@@ -53,7 +55,8 @@ class Stage:
 
     def span(self) -> Micros:
         """How long a failure lasts: often shorter than its detection takes, seldom much longer."""
-        return int(self.features.breath * self.rng.choice((0.15, 0.5, 1.5, 4)) * (0.3 + self.rng.random()))
+        usual = self.features.breath * self.rng.choice((0.15, 0.5, 1.5, 4)) * (0.3 + self.rng.random())
+        return int(usual * self.features.lasting)
 
     # -- who there is ----------------------------------------------------------------------------------
 
@@ -81,6 +84,17 @@ class Stage:
         if isinstance(node, Broker):
             found |= dict.fromkeys(node.overlay.topology.neighbours())
         return [each for each in found if each in self.world.brokers()]
+
+    def victim(self, among: Sequence[NodeId]) -> NodeId:
+        """One of these brokers, often a neighbour of who failed last, or a neighbour's neighbour."""
+        near = dict.fromkeys(each for name in self.focus for each in self._around(name))
+        if near and self.rng.random() < 0.5:
+            near |= dict.fromkeys(each for name in [*near] for each in self._around(name))
+            among = [each for each in among if each in near] or among
+        return self.rng.choice(among)
+
+    def _around(self, name: NodeId) -> list[NodeId]:
+        return self.neighbours(name) if name in self.world.brokers() else []
 
     def clients(self) -> list[NodeId]:
         """The clients that run."""
@@ -119,7 +133,7 @@ class Stage:
         world = self.world
         host = world.hosts[victim]
         host.crash_next, host.keeps = False, None
-        gone = (world.departed, world.taken, self.ended)
+        gone = (world.departed, world.taken, self.ended, self.doomed)
         if host.is_up or any(victim in each for each in gone):
             self.without_store.pop(victim, None)
             self.lost_stores.pop(victim, None)
@@ -204,6 +218,7 @@ class Stage:
         self.budget.links.clear()
         world.network.slowness.clear()
         world.network.us_per_message.clear()
+        self.doomed.clear()
         for name in world.hosts:
             self.restart(name)
 

@@ -50,8 +50,9 @@ class Watch:
             is_client = source in self._stage.world.homes
             for run in message.runs:
                 header = run.header
-                if bypassed(header.path[-self._window :]) > self._stage.features.delta:
-                    self._stage.trouble["unmarked beyond δ"] += not header.best_effort
+                is_beyond = bypassed(header.path[-self._window :]) > self._stage.features.delta
+                if is_beyond and not header.best_effort:
+                    self._stage.trouble["unmarked beyond δ"] += 1
                 if is_client:
                     about = (run.events[0].topic, run.events[0].publisher)
                     self._latest[source, about] = header.generation
@@ -79,7 +80,8 @@ class Watch:
         for name in stage.running():
             order = stage.world.broker(name).orders[OrderName.PUBLISHER]
             assert isinstance(order, PublisherBroker)
-            stage.trouble["held back for others"] += waiting_for_others(order)
+            if found := waiting_for_others(order):
+                stage.trouble["held back for others"] += found
         if stage.is_open:
             stage.world.at(stage.world.now + span, self._held_back, span)
 
