@@ -237,12 +237,11 @@ def test_a_torn_write_keeps_a_prefix_and_does_nothing() -> None:
     assert sent == []
 
 
-def test_nobody_leaves_through_whom_another_is_still_to_join() -> None:
+def test_nobody_leaves_through_whom_another_is_still_to_join(monkeypatch: pytest.MonkeyPatch) -> None:
     """The chain b0, b1, b2 with all clients at b1 has two ends that may leave."""
     script = calm()
     stage, world = script.stage, script.stage.world
-    for client in world.homes:
-        world.homes[client] = "b1"
+    monkeypatch.setattr(world, "home", lambda _: "b1")
     stage.join_points["n0"] = ("b0",)
     assert membership.leave(stage)
     assert list(stage.leaving) == ["b2"]

@@ -42,7 +42,7 @@ def _crash(stage: Stage, victim: NodeId) -> None:
 def leave(stage: Stage) -> bool:
     """A broker at the edge that nobody calls home leaves for good."""
     homes = {stage.world.home(client) for client in stage.world.homes}
-    needed = {*homes, *stage.world.homes.values(), *stage.leaving, *stage.needed()}
+    needed = {*homes, *stage.leaving, *stage.needed()}
     members = [name for name in stage.members() if name not in needed]
     edge = [name for name in members if len(stage.neighbours(name)) == 1]
     if not edge or len(stage.world.brokers()) < 3 or stage.budget.is_closed:
