@@ -18,6 +18,8 @@ from gapless.core.orders.publisher.vectors import bypassed
 from gapless.simulation.host import SimulatedHost
 from gapless.simulation.swarm.stage import Stage
 
+MOST_MESSAGES = 150_000
+"""No run needs a tenth of that; one that has more goes round in circles, and would take minutes."""
 Publisher: TypeAlias = tuple[str, str]
 """A topic, and who publishes on it."""
 
@@ -46,6 +48,8 @@ class Watch:
 
     def sends(self, source: NodeId, peer: NodeId, message: Message) -> None:
         """A node sends a message."""
+        if self._stage.world.network.messages > MOST_MESSAGES:
+            raise RuntimeError(f"more than {MOST_MESSAGES:,} messages")
         if type(message) is Publications:
             is_client = source in self._stage.world.homes
             for run in message.runs:
