@@ -16,7 +16,7 @@ from gapless.simulation.swarm.features import features_of
 from gapless.simulation.swarm.run import judge, play, prepare
 from simulation.mutants import broken
 
-SEEDS = range(100, 112)
+SEEDS = range(100, 124)
 FAULTS = ("cut off a client", "cut off a client", "crash", "cut", "crash a client")
 
 
