@@ -121,7 +121,8 @@ class Subscribing:
         self.own[unique] = own
         self._ids[own.name] = unique
         for peer in self._peers:
-            self._out.append(Send(peer, Log((self._line(peer, unique, own),))))
+            if peer in self._overlay.topology:  # who has left the network is not told
+                self._out.append(Send(peer, Log((self._line(peer, unique, own),))))
 
     def _end(self, unique: SubscriptionId) -> None:
         own = self.own.pop(unique)
