@@ -459,7 +459,7 @@ class Overlay:
     def _find_next_hop(self, path: Path) -> NodeId | None:
         up, frontier = self.sessions.up, self.frontier
         for node in reversed(path):
-            if node in frontier.active or (node in up and up[node].identity.is_leaf):
+            if node in up and (node in frontier.active or up[node].identity.is_leaf):
                 return node  # a broker that is no neighbour yet has not been told the log
             if node in self.topology and node not in frontier.down:
                 return None
