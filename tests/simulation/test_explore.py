@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gapless.cli import app
+from gapless.core.model import SECOND
 from gapless.simulation import trace
 from gapless.simulation.explore import SCENARIOS, Deviation, Exploration, Scenario, explore, replay, story
 from gapless.simulation.explore.deviation import ALWAYS
@@ -156,7 +157,9 @@ def test_a_node_that_was_frozen_is_the_same() -> None:
     nodes: Nodes = scheduler.network.nodes
     for number in state.nodes.values():
         assert number is not None
-        assert nodes._freeze(nodes.thawed(number)) == number
+        first, second = nodes.thawed(number), nodes.thawed(nodes._freeze(nodes.thawed(number)))
+        assert (first.identity, first.wake_at()) == (second.identity, second.wake_at())
+        assert first.step([], 10 * SECOND) == second.step([], 10 * SECOND)
 
 
 def test_what_does_not_concern_each_other_may_come_in_any_order() -> None:
