@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from gapless.core.effects import publisher_of
 from gapless.core.messages.overlay import PartitionInfo
 from gapless.core.model import SECOND, BeyondDelta, NodeId
 from gapless.core.orders.publisher.vectors import bypassed
@@ -113,6 +114,22 @@ def test_p0_72_a_nearer_session_releases() -> None:
     assert held_at(world, "c") == {}
     assert in_custody(world) == {}
     world.restart("b")
+    assert_promises(world)
+
+
+def test_p0_72_what_has_vanished_holds_nothing_up() -> None:
+    """A client of c goes on with the publisher: c drops what it held of the older generation, and what comes
+    in the new one has bypassed nobody, so it may go round d.
+
+    Reference: 000, section VIII (P0-72)
+    """
+    world = held_at_c()
+    world.add_client("q", "c")
+    world.crash("p")
+    world.adopt("q", "p", [each for each in world.hosts["p"].store if publisher_of(each) == "p"])
+    world.run_for(RECOVERED)
+    assert delivered(world, "s") == [1, 2, 3]
+    assert held_at(world, "c") == {}
     assert_promises(world)
 
 

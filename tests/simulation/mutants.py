@@ -296,6 +296,14 @@ def one_held_stream_holds_all(
         original(self, hop, group)
 
 
+@breaks(Forwarding, "_still_waits")
+def the_vanished_hold_up(
+    original: Original, self: Forwarding, hop: NodeId, source: Source, held: Held
+) -> bool:
+    """Rule 9: what is no more in custody, since a newer generation came, holds up what follows."""
+    return hop in held.waiting
+
+
 @breaks(Forwarding, "receive")
 def numbers_alone_tell_duplicates(
     original: Original, self: Forwarding, peer: NodeId, run: Run, now: Micros

@@ -615,7 +615,13 @@ STORIES: dict[Story, tuple[str, ...]] = {
 
 ALONE = ("old-confirmations-count",)
 """Mutants that no story needs the network for."""
-RANDOM = ("idle-and-forgotten", "no-generations", "strangers-are-next-hops", "wait-for-who-has-left")
+RANDOM = (
+    "idle-and-forgotten",
+    "no-generations",
+    "strangers-are-next-hops",
+    "the-vanished-hold-up",
+    "wait-for-who-has-left",
+)
 """Mutants that only random runs catch (``make power``)."""
 
 

@@ -14,14 +14,25 @@ tags) is decided once for all its events, and so is the way of those that match 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from gapless.core.messages.publisher import Acknowledgement, Header, Run, Stay, Taken
 from gapless.core.model import Event, Generation, Micros, NodeId, Partition, Path, SubscriptionId
-from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Targets, Waiting, source_of
+from gapless.core.orders.publisher.custody import (
+    Custody,
+    Held,
+    Source,
+    Stream,
+    Targets,
+    Waiting,
+    assigned,
+    mended,
+    source_of,
+    without,
+)
 from gapless.core.orders.publisher.log import Missed, PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.outbox import Outbox, within
 from gapless.core.orders.publisher.vectors import Numbers, Vectors, bypassed, merged, vector_of
@@ -295,7 +306,7 @@ class Forwarding:
         """Send those of one way, unless they, or something before them in their stream, must wait."""
         if self._blocked or self._log.pathless:
             source = source_of(group[0].event)
-            if (hop, source) in self._blocked or self._follows_the_pathless(source, group[0]):
+            if self._is_blocked(hop, source) or self._follows_the_pathless(source, group[0]):
                 self._block(hop, source, group)
                 return
         draft = self._outbox.draft(hop, group)
@@ -310,6 +321,18 @@ class Forwarding:
 
     def _block(self, hop: NodeId, source: Source, group: Sequence[Held]) -> None:
         self._blocked.setdefault((hop, source), {}).update((held.number, held) for held in group)
+
+    def _is_blocked(self, hop: NodeId, source: Source) -> bool:
+        """Whether something of the stream must wait: not what has vanished or gone another way meanwhile."""
+        waiting = self._blocked.get((hop, source), {})
+        if any(self._still_waits(hop, source, held) for held in waiting.values()):
+            return True
+        self._blocked.pop((hop, source), None)
+        return False
+
+    def _still_waits(self, hop: NodeId, source: Source, held: Held) -> bool:
+        stream = self.custody.streams.get(source)
+        return stream is not None and stream.held.get(held.event.sequence) is held and hop in held.waiting
 
     def _follows_the_pathless(self, source: Source, held: Held) -> bool:
         """Whether something before it in its stream waits for a way that is not known: it may turn out to be
@@ -333,9 +356,8 @@ class Forwarding:
         """Release of held copies (000, VIII): a nearer session, or a copy that bypassed fewer."""
         blocked, self._blocked = self._blocked, {}
         for (hop, source), waiting in blocked.items():
-            stream = self.custody.streams.get(source)
             for _, held in sorted(waiting.items()):
-                if hop in held.waiting and stream is not None and held.event.sequence in stream.held:
+                if self._still_waits(hop, source, held):
                     self._send(hop, (held,))
 
     def acknowledged(self, peer: NodeId, ack: Acknowledgement, now: Micros) -> None:
@@ -376,7 +398,7 @@ class Forwarding:
         for group in self.custody.by_route():
             waiting = group[0].waiting
             if peer in waiting:
-                waiting = _assigned(waiting, dict.fromkeys(waiting[peer]))
+                waiting = assigned(waiting, dict.fromkeys(waiting[peer]))
             for held in group:
                 held.waiting = waiting
                 if peer in held.senders:
@@ -385,7 +407,7 @@ class Forwarding:
     def give_up(self, target: NodeId, now: Micros) -> None:
         """Nobody waits for the target any more; what waited only for it is confirmed."""
         for group in self.custody.by_route():
-            waiting = _without(group[0].waiting, target)
+            waiting = without(group[0].waiting, target)
             for held in group:
                 held.waiting = waiting
                 if not waiting:
@@ -406,7 +428,7 @@ class Forwarding:
         for group in self.custody.by_route():
             waiting = group[0].waiting
             if subscription in waiting.get(None, ()):
-                found = _without(waiting, subscription)
+                found = without(waiting, subscription)
                 nobody = {**found.get(None, {}), entry.target: entry.body.path}
                 waiting = {**found, None: nobody}
                 for held in group:
@@ -432,7 +454,7 @@ class Forwarding:
         """A broker was removed: what waits for targets goes to them on the new tree, on which nobody has gone
         round that broker."""
         for group in self.custody.by_route():
-            waiting = _mended(group[0].waiting, self._overlay.mended_path)
+            waiting = mended(group[0].waiting, self._overlay.mended_path)
             for held in group:
                 held.waiting = waiting
                 steps = zip(held.header.path, held.numbers, strict=False)
@@ -464,30 +486,4 @@ class Forwarding:
                     moved[target] = nearest
         if not moved:
             return waiting, []
-        return _assigned(waiting, moved), [hop for hop in dict.fromkeys(moved.values()) if hop is not None]
-
-
-def _assigned(waiting: Waiting, to: Mapping[NodeId, NodeId | None]) -> Waiting:
-    """The same targets, some of them assigned to others."""
-    found: dict[NodeId | None, dict[NodeId, Path]] = {}
-    for hop, targets in waiting.items():
-        for target, path in targets.items():
-            found.setdefault(to.get(target, hop), {})[target] = path
-    return found
-
-
-def _mended(waiting: Waiting, mended: Callable[[Path], Path]) -> Waiting:
-    """The same targets on their ways of now; whoever was the last known one of a way may be another one."""
-    return {
-        hop: {(way[0] if (way := mended(path)) else target): way for target, path in targets.items()}
-        for hop, targets in waiting.items()
-    }
-
-
-def _without(waiting: Waiting, target: NodeId) -> Waiting:
-    """The same without one target."""
-    kept = {
-        hop: {each: path for each, path in targets.items() if each != target}
-        for hop, targets in waiting.items()
-    }
-    return {hop: targets for hop, targets in kept.items() if targets}
+        return assigned(waiting, moved), [hop for hop in dict.fromkeys(moved.values()) if hop is not None]
