@@ -95,9 +95,9 @@ def waiting_for_others(order: PublisherBroker) -> int:
     forwarding, found = order.forwarding, 0
     for (hop, source), waiting in forwarding._blocked.items():
         stream = forwarding.custody.streams.get(source)
-        held = [each for _, each in sorted(waiting.items()) if hop in each.waiting]
-        if stream is None or not held or held[0].event.sequence not in stream.held:
-            continue  # gone since
-        may_go = forwarding._onward(hop, held[0].header) is not None
-        found += may_go and not forwarding._follows_the_pathless(source, held[0])
+        in_custody = stream.held if stream is not None else {}
+        held = (each for _, each in sorted(waiting.items()) if in_custody.get(each.event.sequence) is each)
+        first = next((each for each in held if hop in each.waiting), None)
+        if first is not None and forwarding._onward(hop, first.header) is not None:
+            found += not forwarding._follows_the_pathless(source, first)
     return found
