@@ -619,3 +619,19 @@ def nobody_is_asked_first(original: Original, self: Network, *_: object) -> None
 @breaks(Node, "_name_taken")
 def taken_clients_go_on(original: Original, self: Node[Any], reason: str) -> None:
     """A client whose name was taken goes on as if its session had broken."""
+
+
+@breaks(Subscribing, "on_log")
+def rivals_never_yield(
+    original: Original, self: Subscribing, peer: NodeId, entries: Sequence[LogEntry]
+) -> None:
+    """A client whose subscription another one of its name has ended makes it anew, as if it were lost."""
+    original(self, peer, [msgspec.structs.replace(each, rival=0) if each.ended else each for each in entries])
+
+
+@breaks(Subscribing, "_deny")
+def rivals_do_not_hear_of_each_other(
+    original: Original, self: Subscribing, peer: NodeId, line: LogEntry
+) -> None:
+    """A client ends the subscriptions of another one of its name again and again."""
+    original(self, peer, msgspec.structs.replace(line, rival=0))
