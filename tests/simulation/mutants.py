@@ -480,6 +480,14 @@ def the_older_holder_is_not_told(original: Original, self: Publishing, *about: o
     """Rule 13: who publishes under a name that is somebody else's waits for ever."""
 
 
+@breaks(Publishing, "superseded")
+def the_fenced_begin_anew(original: Original, self: Publishing, *about: object) -> None:
+    """Rule 13: who was told that its name is somebody else's gives way to that when it is refused later."""
+    fenced, self.fenced = self.fenced, {}
+    original(self, *about)
+    self.fenced = fenced | self.fenced
+
+
 @breaks(Publishing, "_recover")
 def earlier_lives_have_sent_nothing(original: Original, self: Publishing, records: Iterable[Record]) -> None:
     """Rule 13: what an earlier life has published, and is not confirmed, counts as not published yet."""
