@@ -457,6 +457,35 @@ def two_holders_of_a_name() -> list[str]:
     )
 
 
+def a_holder_that_publishes_on() -> list[str]:
+    """p and q publish under one name at the same broker. What p published first has come to s, and is not
+    confirmed; what it publishes next is refused. It was told before that the name is taken: it must not
+    publish the same under another numbering, now or when it begins again."""
+    scene = Scene(chain("a", "b"), p="a", q="a", s="b", t="a")
+    scene.subscribe("s")
+    scene.subscribe("t")
+    scene.run(100)
+    scene.slow(("a", "t"), milliseconds=2_000)
+    scene.world.publish("p", "name", TOPIC, {"kind": "x"})
+    scene.run(100)
+    scene.slow(("a", "p"), milliseconds=20)
+    scene.world.publish("q", "name", TOPIC, {"kind": "x"})
+    scene.run(10)
+    scene.world.publish("p", "name", TOPIC, {"kind": "x"})
+    scene.run(100)
+    scene.world.crash("p")
+    scene.run(100)
+    scene.world.restart("p")
+    scene.end()
+    fenced = list(scene.world.recorder.fenced)
+    return (
+        scene.faults(resets=1)
+        + _differs(scene.got("s", "name"), [1])
+        + _differs(scene.got("s", "name#1"), [1])
+        + _differs(fenced, [("p", "name")])
+    )
+
+
 def a_holder_that_begins_again() -> list[str]:
     """As before, but what p published has come to s and not yet to t, so it is not confirmed, when p is told
     that the name is taken. p begins again from its store: although nothing of it is confirmed, it must not
@@ -572,6 +601,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_name_whose_store_is_lost: ("numberings-are-all-alike", "new-numberings-are-not-told"),
     a_clock_that_was_set_back: ("the-older-holder-is-not-told",),
     two_holders_of_a_name: ("numberings-are-all-alike", "the-older-holder-is-not-told"),
+    a_holder_that_publishes_on: ("the-fenced-begin-anew",),
     a_holder_that_begins_again: ("earlier-lives-have-sent-nothing",),
     the_pathless_comes_first: ("the-pathless-is-overtaken",),
     other_streams_pass: ("one-held-stream-holds-all", "numbers-alone-tell-duplicates"),

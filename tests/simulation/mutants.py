@@ -488,6 +488,14 @@ def the_older_holder_is_not_told(original: Original, self: Publishing, *about: o
     """Rule 13: who publishes under a name that is somebody else's waits for ever."""
 
 
+@breaks(Publishing, "superseded")
+def the_fenced_begin_anew(original: Original, self: Publishing, *about: object) -> None:
+    """Rule 13: who was told that its name is somebody else's gives way to that when it is refused later."""
+    fenced, self.fenced = self.fenced, {}
+    original(self, *about)
+    self.fenced = fenced | self.fenced
+
+
 @breaks(Publishing, "_recover")
 def earlier_lives_have_sent_nothing(original: Original, self: Publishing, records: Iterable[Record]) -> None:
     """Rule 13: what an earlier life has published, and is not confirmed, counts as not published yet."""
@@ -627,3 +635,19 @@ def nobody_is_asked_first(original: Original, self: Network, *_: object) -> None
 @breaks(Node, "_name_taken")
 def taken_clients_go_on(original: Original, self: Node[Any], reason: str) -> None:
     """A client whose name was taken goes on as if its session had broken."""
+
+
+@breaks(Subscribing, "on_log")
+def rivals_never_yield(
+    original: Original, self: Subscribing, peer: NodeId, entries: Sequence[LogEntry]
+) -> None:
+    """A client whose subscription another one of its name has ended makes it anew, as if it were lost."""
+    original(self, peer, [msgspec.structs.replace(each, rival=0) if each.ended else each for each in entries])
+
+
+@breaks(Subscribing, "_deny")
+def rivals_do_not_hear_of_each_other(
+    original: Original, self: Subscribing, peer: NodeId, line: LogEntry
+) -> None:
+    """A client ends the subscriptions of another one of its name again and again."""
+    original(self, peer, msgspec.structs.replace(line, rival=0))

@@ -343,6 +343,22 @@ def test_a_second_client_takes_the_name_over_or_gives_up() -> None:
     assert waited
 
 
+def test_a_second_client_gives_up_where_the_first_one_began_later() -> None:
+    """It may take the name over, but its clock says that it came first: it is refused, as the rule says."""
+    for seed in range(1, 9):
+        script = calm(seed, clients=1)
+        stage, world = script.stage, script.stage.world
+        world.crash("c0")
+        world.lose_store("c0")
+        world.clock_offset["c0"] = 3_600 * SECOND
+        world.restart("c0")
+        world.run_for(2 * PLAIN.breath)
+        assert script.crowd.double(stage)
+        world.run_for(12 * PLAIN.breath)
+        assert stage.clients() == ["c0"]
+        assert list(stage.ended) == ["c0'"], "and the first one may crash and come back as before"
+
+
 def test_a_black_out_takes_neighbours_within_the_budget() -> None:
     script = calm(brokers=6, max_down=3, delta=3)
     stage = script.stage

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gapless.core.effects import LinkAdded, NetworkBound
-from gapless.core.model import MILLISECOND, SECOND, NodeId, link
+from gapless.core.model import MILLISECOND, SECOND, Micros, NodeId, link
 from gapless.simulation.faults import Faults, Window
 from gapless.simulation.run import Options, simulate
 from gapless.simulation.world import World
@@ -165,6 +165,50 @@ def a_client_that_was_cut_off_learns_that_its_name_is_taken() -> list[str]:
     return wrong if list(scene.world.taken) == ["s"] else [*wrong, "the first s has not ended"]
 
 
+def two_clients_at_different_brokers(
+    *subscribers: NodeId, clock: Micros = 0, keeps: NodeId = "s'"
+) -> list[str]:
+    """Another client s starts at another home, where nobody knows the first one. One of the two keeps the
+    name, and works; the other one is told. ``clock``: how far that of the first one is ahead."""
+    scene = Scene(chain("a", "b", "c"), p="b")
+    world = scene.world
+    world.clock_offset["s"] = clock
+    world._by_clock["s"] = None
+    world.add_client("s", "a")
+    world.add_client_twin("s", home="c")
+    for name in subscribers:
+        scene.subscribe(name)
+    scene.run(1_000)
+    sent = world.network.messages
+    scene.run(2_000)
+    wrong = ["the two undo each other's work"] if world.network.messages - sent > 1_000 else []
+    others = {"s", "s'"} - {keeps}
+    if set(world.taken) != others:
+        wrong.append(f"{list(world.taken)} were told, not {list(others)}")
+        return wrong
+    scene.run(1_000)
+    scene.publish("x")
+    scene.run(1_000)
+    return wrong if keeps not in subscribers or scene.got(keeps) == [1] else [*wrong, f"{keeps} got nothing"]
+
+
+def the_later_of_two_clients_keeps_the_name() -> list[str]:
+    return two_clients_at_different_brokers("s", "s'")
+
+
+def the_later_one_keeps_the_name_though_it_does_not_subscribe() -> list[str]:
+    return two_clients_at_different_brokers("s")
+
+
+def the_later_one_keeps_the_name_though_only_it_subscribes() -> list[str]:
+    """The first one has nothing that could be ended: it hears that the later one goes on."""
+    return two_clients_at_different_brokers("s'")
+
+
+def the_clocks_say_who_is_the_later_one() -> list[str]:
+    return two_clients_at_different_brokers("s", "s'", clock=3_600 * SECOND, keeps="s")
+
+
 STORIES: dict[Story, tuple[str, ...]] = {
     a_twin_does_not_evict_the_first: ("any-life-replaces-a-session",),
     a_twin_does_not_go_round_those_who_refuse_it: ("go-round-who-refuses",),
@@ -175,6 +219,10 @@ STORIES: dict[Story, tuple[str, ...]] = {
     a_second_client_waits: ("any-life-replaces-a-session",),
     a_client_whose_name_is_taken_ends: ("names-are-never-taken", "taken-clients-go-on"),
     a_client_that_was_cut_off_learns_that_its_name_is_taken: ("taken-clients-go-on",),
+    the_later_of_two_clients_keeps_the_name: ("rivals-never-yield",),
+    the_later_one_keeps_the_name_though_it_does_not_subscribe: ("rivals-never-yield",),
+    the_later_one_keeps_the_name_though_only_it_subscribes: ("rivals-do-not-hear-of-each-other",),
+    the_clocks_say_who_is_the_later_one: ("rivals-never-yield",),
 }
 """Each story, and the mutants that get it wrong."""
 

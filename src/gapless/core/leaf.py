@@ -73,6 +73,10 @@ class Leaf(Node[LeafOrder]):
         """Whether this client knows which topics there are; ``TopicsChanged`` tells when it does."""
         return self._told.known
 
+    def _end_batch(self, now: Micros) -> None:
+        if any(order.name_is_lost for order in self.orders.values()):
+            self._name_taken(f"another client named {self.overlay.me} is connected elsewhere in the network")
+
     # -- requests ----------------------------------------------------------------------------------------
 
     def _on_input(self, each: Input, now: Micros) -> None:

@@ -9,6 +9,8 @@ Drivers ask this when a session is set up, so the live network and the simulated
   the failure detector suspects it. Otherwise a second node that was given the name by mistake would cut off
   the first, and each would undo the other's work.
 - A client may take the name over, if it asks for that and is the later one. The other client is told.
+- Of two clients of one name at different brokers, where nobody could refuse one of them, the later one keeps
+  it. They meet as soon as one of them has a subscription, and the other one is told (``Subscribing``).
 """
 
 from __future__ import annotations

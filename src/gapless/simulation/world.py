@@ -172,8 +172,10 @@ class World:
         host.start()
         return host
 
-    def add_client_twin(self, name: NodeId, *, take_over: bool = False) -> SimulatedHost:
-        """A second client of a name that is in use, at the same home."""
+    def add_client_twin(
+        self, name: NodeId, *, home: NodeId | None = None, take_over: bool = False
+    ) -> SimulatedHost:
+        """A second client of a name that is in use, at the same home or another one."""
         machine = f"{name}'"
         self.twins[machine] = name
         self._by_clock[name] = None
@@ -182,7 +184,7 @@ class World:
             NodeConfig(
                 node=name,
                 delta=self.delta,
-                home=self.home(name),
+                home=home or self.home(name),
                 least_incarnation=self.now + 1,
                 take_over=take_over,
             ),

@@ -47,6 +47,8 @@ class LogEntry(msgspec.Struct, frozen=True, array_like=True):
     """From a client: the network need not know the subscription yet."""
     given_up: bool = False
     """It has ended because its client could not be reached."""
+    rival: Incarnation = 0
+    """Another life under the client's name: that which has ended it, or in spite of which it goes on."""
 
 
 class Log(msgspec.Struct, frozen=True, array_like=True, tag="log"):

@@ -156,6 +156,11 @@ class LeafOrder(Order):
     def retains(self, publisher: str) -> bool:
         """Whether events of the publisher are not confirmed yet."""
 
+    @property
+    def name_is_lost(self) -> bool:
+        """Whether another client, at another broker, keeps the name of this one."""
+        return False
+
     def is_fenced(self, publisher: str) -> bool:
         """Whether somebody else publishes under this name since later."""
         return False

@@ -61,7 +61,7 @@ class Crowd:
 
     def double(self, stage: Stage) -> bool:
         """Somebody starts a second client of a name. It takes the name over, or waits until that is free and
-        gives up after a while."""
+        gives up after a while (``Stage.end_second``)."""
         world, rng = stage.world, stage.rng
         names = [
             each for each in stage.clients() if each not in world.twins and f"{each}'" not in world.hosts
@@ -75,9 +75,8 @@ class Crowd:
         self._subscribe(host.name)
         if take_over:
             stage.ended[first] = None  # whatever it is told, and when
-        else:
-            stage.passing[host.name] = None
-            world.at(world.now + 2 * stage.span(), stage.end_second, host.name)
+        stage.passing[host.name] = None
+        world.at(world.now + 2 * stage.span(), stage.end_second, host.name)
         return True
 
     def subscribe(self, stage: Stage) -> bool:

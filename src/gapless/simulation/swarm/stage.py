@@ -35,7 +35,7 @@ class Stage:
         self.ended: dict[NodeId, None] = {}
         """Clients that do not come back."""
         self.passing: dict[NodeId, None] = {}
-        """Second clients that end before the run does."""
+        """Second clients that may end before the run does."""
         self.intruders: dict[NodeId, Pair | None] = {}
         """Brokers that nobody may let in, and the link that is cut while they are there."""
         self.trouble: Counter[str] = Counter()
@@ -162,13 +162,25 @@ class Stage:
             self.world.clock_offset[client] = self.rng.choice((0, -back, 3_600 * SECOND))
 
     def end_second(self, client: NodeId) -> None:
-        """A second client ends, and does not come back; unless it is the only one by now."""
-        self.passing.pop(client, None)
-        if self.world.twins[client] in self.world.taken:
+        """A second client gives the name up, and does not come back; unless it is the only one by now, or
+        takes the name over. It cannot take it from one that began later by the clocks: that is refused, and
+        the first one goes on."""
+        world, first = self.world, self.world.twins[client]
+        takes_over = first in self.ended
+        if first in world.taken or (takes_over and not self._is_later(first, client)):
             return
+        self.passing.pop(client, None)
+        self.ended.pop(first, None)
         self.ended[client] = None
-        if self.world.hosts[client].is_up:
-            self.world.crash(client)
+        if world.hosts[client].is_up:
+            world.crash(client)
+
+    def _is_later(self, first: NodeId, second: NodeId) -> bool:
+        """Whether both clients run, and the first one began later than the second, which has no session."""
+        a, b = self.world.hosts[first].node, self.world.hosts[second].node
+        if a is None or b is None or b.overlay.sessions.up:
+            return False
+        return a.identity.incarnation >= b.identity.incarnation
 
     # -- who must not get in -----------------------------------------------------------------------------
 
@@ -206,8 +218,6 @@ class Stage:
         world.aim = None
         for machine in [*self.intruders]:
             self._end_intruder(machine)
-        for client in [*self.passing]:
-            self.end_second(client)
         for client in self.ended:
             if world.hosts[client].is_up and not world.leaf(client).overlay.sessions.has_been_up:
                 world.crash(client)  # it has waited for its name, in vain
@@ -221,6 +231,8 @@ class Stage:
         self.doomed.clear()
         for name in world.hosts:
             self.restart(name)
+        for client in [*self.passing]:
+            self.end_second(client)
 
 
 Act: TypeAlias = Callable[[Stage], bool]

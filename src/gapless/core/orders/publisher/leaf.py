@@ -58,6 +58,11 @@ class PublisherLeaf(LeafOrder):
         """Whether somebody else publishes under this name since later."""
         return publisher in self.publishing.fenced
 
+    @property
+    def name_is_lost(self) -> bool:
+        """Whether another client, at another broker, keeps the name of this one."""
+        return self.subscribing.name_is_lost
+
     def retains(self, publisher: str) -> bool:
         """Whether events of the publisher are not confirmed yet."""
         return self.publishing.retains(publisher)

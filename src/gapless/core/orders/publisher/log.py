@@ -47,6 +47,8 @@ class Entry:
     ended: bool = False
     given_up: bool = False
     """It has ended because its client could not be reached."""
+    rival: Incarnation = 0
+    """Another life under the client's name: that which has ended it, or in spite of which it goes on."""
 
     @property
     def target(self) -> NodeId:
@@ -116,10 +118,12 @@ class SubscriptionLog:
         self._entries: dict[SubscriptionId, Entry] = {}
         self._indexes: dict[str, MatchIndex[SubscriptionId]] = {}
 
-    def append(self, subscription: SubscriptionId, body: Body, missed: Missed) -> Entry:
+    def append(
+        self, subscription: SubscriptionId, body: Body, missed: Missed, rival: Incarnation = 0
+    ) -> Entry:
         """Add a subscription."""
         self.length += 1
-        entry = self._entries[subscription] = Entry(self.length, subscription, body, missed)
+        entry = self._entries[subscription] = Entry(self.length, subscription, body, missed, rival=rival)
         self._indexes.setdefault(body.topic, MatchIndex()).add(subscription, parsed(body.selector))
         if not body.path:
             self.pathless[subscription] = None
@@ -139,14 +143,14 @@ class SubscriptionLog:
             self.pathless.pop(subscription, None)
         return had_none and bool(body.path)
 
-    def end(self, subscription: SubscriptionId, *, given_up: bool = False) -> None:
+    def end(self, subscription: SubscriptionId, *, given_up: bool = False, rival: Incarnation = 0) -> None:
         """The end of a subscription is an entry too, in its place, so that it is streamed like it."""
         old = self._entries.pop(subscription)
         self.pathless.pop(subscription, None)
         self._indexes[old.body.topic].remove(subscription)
         self.length += 1
         self._entries[subscription] = Entry(
-            self.length, subscription, old.body, NOTHING_MISSED, ended=True, given_up=given_up
+            self.length, subscription, old.body, NOTHING_MISSED, ended=True, given_up=given_up, rival=rival
         )
 
     def purge(self, subscription: SubscriptionId) -> None:

@@ -261,7 +261,7 @@ class Publishing:
     def superseded(self, peer: NodeId, message: Superseded, now: Micros) -> None:
         """The network knows a later generation: of this client, which has moved on since, or of another."""
         publisher, known = message.publisher, message.generation
-        is_mine = (message.topic, publisher) in self.retained
+        is_mine = (message.topic, publisher) in self.retained and publisher not in self.fenced
         if peer != self.home or not is_mine or known <= self._generation_of(publisher):
             return
         if message.refused and self._may_give_way(publisher):
@@ -269,7 +269,7 @@ class Publishing:
             later = known[0] // NUMBERINGS_PER_MICROSECOND + 1
             self._begin_numbering(publisher, later * NUMBERINGS_PER_MICROSECOND + self._mark)
             self.go_home(self.home, now, old_is_up=False)
-        elif publisher not in self.fenced:
+        else:
             self.fenced[publisher] = None
             self._out.append(PublisherFenced(publisher))
 

@@ -9,7 +9,11 @@ broker that could be reached is delivered, once and in order, whatever generatio
 - Never delivered: what the cut says a broker took unaware, and what some forwarder was not aware for.
 
 When the network has lost the subscription (all brokers that knew it crashed, or it gave a silent client
-up), the client subscribes anew under the same name, and the application is told by a ``Reset``."""
+up), the client subscribes anew under the same name, and the application is told by a ``Reset``.
+
+A client ends the subscriptions of its name that it does not have: an earlier life has left them. If they are
+those of another live client of the name, at another broker, that one leaves the name to this one if this one
+is the later; else it subscribes anew in spite of this one, which hears that, and leaves the name to it."""
 
 from __future__ import annotations
 
@@ -20,7 +24,16 @@ from typing import TypeAlias
 
 from gapless.core.effects import Deliver, Effect, Live, Reset, Send
 from gapless.core.messages.publisher import Body, Confirmation, Header, Log, LogEntry, Run, Taken
-from gapless.core.model import Event, Generation, Micros, NodeId, Partition, StartCut, SubscriptionId
+from gapless.core.model import (
+    Event,
+    Generation,
+    Incarnation,
+    Micros,
+    NodeId,
+    Partition,
+    StartCut,
+    SubscriptionId,
+)
 from gapless.core.orders.base import parsed
 from gapless.core.orders.publisher.custody import Source, source_of
 from gapless.core.orders.publisher.log import NO_SUBSCRIPTIONS, PeerLog
@@ -56,6 +69,8 @@ class Own:
     live_at: Micros = 0
     renewed: bool = False
     """The promise was lost and begins anew."""
+    rival: Incarnation = 0
+    """The other life under this client's name that had ended it."""
     unreached: set[NodeId] = field(default_factory=set)
     """Brokers that have not known it at any time since it became live."""
     has_barrier: bool = False
@@ -92,6 +107,8 @@ class Subscribing:
 
     def __init__(self, overlay: Overlay, peers: dict[NodeId, PeerLog], out: list[Effect]) -> None:
         self.own: dict[SubscriptionId, Own] = {}  # by the id on the wire
+        self.name_is_lost = False
+        """Whether another client, at another broker, keeps the name of this one."""
         self._ids: dict[SubscriptionId, SubscriptionId] = {}  # by the application's name
         self._overlay = overlay
         self._peers = peers
@@ -134,13 +151,14 @@ class Subscribing:
     def _line(self, peer: NodeId, unique: SubscriptionId, own: Own) -> LogEntry:
         path = tuple(self._overlay.topology.path(peer)[:-1])
         body = Body(self._overlay.me, own.topic, own.selector, path)
-        return LogEntry(0, unique, body, news=not own.live)
+        return LogEntry(0, unique, body, news=not own.live, rival=own.rival)
 
-    def _renew(self, unique: SubscriptionId) -> None:
+    def _renew(self, unique: SubscriptionId, rival: Incarnation) -> None:
         """The network has lost it: ask again; what was delivered stays delivered."""
         lost = self.own[unique]
         self._end(unique)
-        self._begin(Own(lost.name, lost.topic, lost.selector, renewed=True, last=lost.last))
+        rival = rival or lost.rival
+        self._begin(Own(lost.name, lost.topic, lost.selector, renewed=True, rival=rival, last=lost.last))
 
     # -- what the brokers say ------------------------------------------------------------------------------
 
@@ -158,14 +176,25 @@ class Subscribing:
     def on_log(self, peer: NodeId, entries: Sequence[LogEntry]) -> None:
         """The broker has these; it should not have what is not asked for, and know what is."""
         for each in entries:
-            own = self.own.get(each.subscription)
-            if own is None:
+            if each.subscription not in self.own:
                 if not each.ended:
-                    self._out.append(Send(peer, Log((LogEntry(0, each.subscription, None, ended=True),))))
+                    self._deny(peer, each)
+            elif each.ended and each.rival > self._overlay.identity.incarnation:
+                self.name_is_lost = True
             elif each.ended:
-                self._renew(each.subscription)
+                self._renew(each.subscription, each.rival)
             else:
                 self._peers[peer].told(each.subscription, each.index)
+
+    def _deny(self, peer: NodeId, line: LogEntry) -> None:
+        """A subscription of this name that this client does not have: it ends, unless it was made by another
+        client that knows of this one and keeps the name."""
+        me = self._overlay.identity.incarnation
+        if line.rival == me:
+            self.name_is_lost = True
+        else:
+            denied = LogEntry(0, line.subscription, None, ended=True, rival=me)
+            self._out.append(Send(peer, Log((denied,))))
 
     def on_confirmed(self, peer: NodeId, confirmations: Sequence[Confirmation]) -> None:
         """A side has confirmed."""

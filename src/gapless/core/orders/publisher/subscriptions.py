@@ -30,7 +30,7 @@ from gapless.core.messages.publisher import (
     LogEntry,
     LogReceived,
 )
-from gapless.core.model import Micros, NodeId, Partition, SubscriptionId
+from gapless.core.model import Incarnation, Micros, NodeId, Partition, SubscriptionId
 from gapless.core.orders.base import is_selector, pieces
 from gapless.core.orders.publisher.forwarding import Forwarding
 from gapless.core.orders.publisher.log import NOTHING_MISSED, Entry, PeerLog, SubscriptionLog
@@ -169,13 +169,13 @@ class Subscriptions:
                 return
             if line.body is None or not is_selector(line.body.selector):
                 return
-            mine = self._accept(line.subscription, line.body)
+            mine = self._accept(line.subscription, line.body, line.rival)
         elif line.body is not None and self._log.learn_path(line.subscription, line.body):
             self._path_learned(mine, peer)
         if line.ended:
             peer_log.ended[line.subscription] = None
             if not mine.ended:
-                self._end(line.subscription, now, given_up=line.given_up)
+                self._end(line.subscription, now, given_up=line.given_up, rival=line.rival)
         peer_log.told(line.subscription, line.index)
         self._touched[line.subscription] = None
 
@@ -215,17 +215,24 @@ class Subscriptions:
             if peer != teller and peer in self._overlay.topology:
                 self._out.append(Send(peer, Log((self._line(entry, peer, peer_log, with_body=True),))))
 
-    def _accept(self, subscription: SubscriptionId, body: Body) -> Entry:
+    def _accept(self, subscription: SubscriptionId, body: Body, rival: Incarnation) -> Entry:
         if body.client not in self._peers and body.path[:1] == (body.client,):
             self.has_absent |= len(body.path) == 1 or body.path[-1] in self._overlay.frontier.down
         self._has_news = True
         for peer_log in self._peers.values():
             peer_log.untold[subscription] = None
-        return self._log.append(subscription, body, self._forwarding.missed(body.topic))
+        return self._log.append(subscription, body, self._forwarding.missed(body.topic), rival)
 
-    def _end(self, subscription: SubscriptionId, now: Micros, *, given_up: bool = False) -> None:
+    def _end(
+        self,
+        subscription: SubscriptionId,
+        now: Micros,
+        *,
+        given_up: bool = False,
+        rival: Incarnation = 0,
+    ) -> None:
         target = self._log[subscription].target
-        self._log.end(subscription, given_up=given_up)
+        self._log.end(subscription, given_up=given_up, rival=rival)
         if given_up:
             self._given_up.setdefault(subscription, False)
             for peer, peer_log in self._peers.items():
@@ -346,7 +353,14 @@ class Subscriptions:
         if with_body or entry.subscription not in peer_log.index_of:
             path = self._overlay.extended(entry.body.path, peer)
             body = Body(entry.body.client, entry.body.topic, entry.body.selector, path)
-        return LogEntry(entry.index, entry.subscription, body, entry.ended, given_up=entry.given_up)
+        return LogEntry(
+            entry.index,
+            entry.subscription,
+            body,
+            entry.ended,
+            given_up=entry.given_up,
+            rival=entry.rival,
+        )
 
     # -- confirmations -------------------------------------------------------------------------------------
 
