@@ -144,6 +144,29 @@ def a_guest_that_has_gone_home() -> list[str]:
     return scene.faults(s=[3], resets=1)
 
 
+def a_guest_that_its_own_broker_takes_to_be_there() -> list[str]:
+    """p has gone to y1, and b has not noticed that its link to p is cut; but b has seen what p published at
+    y1. When y1 is gone and s comes, b must not say that p goes on after what it published at b."""
+    scene = Scene(STAR, p="b", s="y2", t="y2")
+    scene.subscribe("t")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    scene.world.cut("p", "b")
+    scene.suspect("p", "b")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    scene.world.crash("y1")
+    scene.run(20)
+    scene.subscribe("s")
+    scene.run(50)
+    assert scene.is_live("s")
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[3], t=[1, 2, 3])
+
+
 def the_held_are_asked_too() -> list[str]:
     """The log is longer than a piece: when the link b1–b2 is healed, each end holds the other until it has
     the log. b0 restarts, and b1 must not say that it knows everything before it has heard from b2."""
@@ -558,6 +581,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_move_while_a_subscription_is_under_way: ("settled-once-is-settled", "admit-whoever-moved"),
     a_side_asks_its_own_sides: (),
     a_guest_of_an_unreached_broker: ("guests-begin-silently",),
+    a_guest_that_its_own_broker_takes_to_be_there: ("who-has-moved-is-still-here",),
     a_guest_that_has_gone_home: ("guests-are-not-missed",),
     the_held_are_asked_too: ("the-held-are-left-out",),
     too_much_waits: ("wait-again-after-repeating",),

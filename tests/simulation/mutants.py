@@ -393,6 +393,16 @@ def superseded_and_forgotten(
         self.custody.streams[source].generation = (0, 0)
 
 
+@breaks(Forwarding, "supersede")
+def who_has_moved_is_still_here(original: Original, self: Forwarding, source: Source, *about: Any) -> None:
+    """Rule 3: a publisher is taken to publish here still, although a later generation came by."""
+    here = self.present.get(source)
+    original(self, source, *about)
+    if here is not None:
+        self.present[source] = here
+        self._left.pop(source, None)
+
+
 @breaks(Forwarding, "_note_idle")
 def idle_and_forgotten(
     original: Original, self: Forwarding, source: Source, stream: Stream, now: Micros
