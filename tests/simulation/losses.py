@@ -328,6 +328,29 @@ def a_publisher_that_moves_after_a_client_was_given_up() -> list[str]:
     return scene.faults(s=[1, 8], resets=1)
 
 
+def a_client_that_was_given_up_by_who_has_lost_its_store() -> list[str]:
+    """As before, but b2 loses its store and joins anew: only p knows that s was given up, and says so."""
+    scene = Scene(chain("b1", "b2"), p="b2", s="b1", limits=Limits(custody=2))
+    scene.subscribe("s")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    scene.part(("b1", "b2"), ("s", "b2"))
+    scene.publish("x", "x", "x", "x")
+    scene.run(3_000)
+    assert not scene.faults_of_custody()
+    scene.world.crash("b2")
+    scene.heal(("b1", "b2"), ("s", "b2"))
+    scene.run(1_000)
+    scene.world.replace("b2", join=("b1",))
+    scene.run(3_000)
+    scene.publish("x")
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 7], resets=1)
+
+
 def many_that_were_given_up() -> list[str]:
     """As before, but s has more subscriptions than a message may have."""
     scene = Scene(chain("b1", "b2"), p="b2", s="b1", limits=Limits(custody=2, batch=1, piece=1))
@@ -589,6 +612,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_loss_of_which_the_word_is_lost: ("claims-are-believed-the-second-time",),
     a_client_that_was_given_up_before_a_crash: ("given-up-and-forgotten",),
     a_publisher_that_moves_after_a_client_was_given_up: ("publishers-forget-the-given-up",),
+    a_client_that_was_given_up_by_who_has_lost_its_store: ("publishers-know-of-the-given-up-alone",),
     many_that_were_given_up: ("only-the-last-given-up-is-told",),
     a_stand_in_that_was_not_reached: (),
     a_way_that_ends_before_the_client: ("ways-end-at-the-last-that-is-known",),

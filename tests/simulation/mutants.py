@@ -511,6 +511,11 @@ def only_the_last_given_up_is_told(
     return found[-self._limits.piece :]
 
 
+@breaks(Subscriptions, "hear_of_given_up")
+def publishers_know_of_the_given_up_alone(original: Original, self: Subscriptions, *about: object) -> None:
+    """Rule 12: who was given up by a broker that has lost its store is left out, and never told."""
+
+
 @breaks(Overlay, "_find_next_hop")
 def strangers_are_next_hops(original: Original, self: Overlay, path: Path) -> NodeId | None:
     """Rule 2: publications go to a broker that is no neighbour yet, and has not been told the log."""
