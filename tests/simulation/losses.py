@@ -503,6 +503,28 @@ def two_holders_of_a_name() -> list[str]:
     )
 
 
+def a_new_holder_that_came_too_early() -> list[str]:
+    """s went live without y1, the broker of q. What q publishes first under the name of p comes too early;
+    what it publishes when y1 is reached is told to be of another source nevertheless."""
+    scene = Scene(STAR, delta=2, p="b", q="y1", s="y2")
+    scene.part(("b", "y1"), ("y2", "y1"), ("q", "y1"), ("q", "y2"))
+    scene.run(500)
+    scene.subscribe("s")
+    scene.run(100)
+    assert scene.unreachable("s") == ("y1",)
+    for client in ("p", "q"):
+        scene.world.publish(client, "name", TOPIC, {"kind": "x"})
+        scene.run(100)
+    scene.end()
+    scene.world.publish("q", "name", TOPIC, {"kind": "x"})
+    scene.end()
+    return (
+        scene.faults(resets=1)
+        + _differs(scene.got("s", "name"), [1])
+        + _differs(scene.got("s", "name#1"), [2])
+    )
+
+
 def a_holder_that_begins_again() -> list[str]:
     """As before, but what p published has come to s and not yet to t, so it is not confirmed, when p is told
     that the name is taken. p begins again from its store: although nothing of it is confirmed, it must not
@@ -620,6 +642,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_name_whose_store_is_lost: ("numberings-are-all-alike", "new-numberings-are-not-told"),
     a_clock_that_was_set_back: ("the-older-holder-is-not-told",),
     two_holders_of_a_name: ("numberings-are-all-alike", "the-older-holder-is-not-told"),
+    a_new_holder_that_came_too_early: ("what-came-too-early-is-told",),
     a_holder_that_begins_again: ("earlier-lives-have-sent-nothing",),
     the_pathless_comes_first: ("the-pathless-is-overtaken",),
     other_streams_pass: ("one-held-stream-holds-all", "numbers-alone-tell-duplicates"),

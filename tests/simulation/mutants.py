@@ -479,6 +479,16 @@ def new_numberings_are_not_told(
     taker.own.flowing[publisher] = header.generation
 
 
+@breaks(Subscribing, "_begin_generation")
+def what_came_too_early_is_told(
+    original: Original, self: Subscribing, taker: Taker, header: Header, *about: Any
+) -> None:
+    """Rule 13: a publisher that counts anew is followed without a word, if some of it came too early."""
+    if taker.own.known(about[0])[0] == header.generation[0]:
+        taker.own.flowing.pop(about[0], None)
+    original(self, taker, header, *about)
+
+
 @breaks(Publishing, "_begin_numbering")
 def numberings_are_all_alike(original: Original, self: Publishing, publisher: str, numbering: int) -> None:
     """Rule 13: a publisher that has lost its store is taken for its former self."""

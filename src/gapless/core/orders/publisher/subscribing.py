@@ -303,7 +303,7 @@ class Subscribing:
         counts_anew = NOWHERE < known < (numbering, 0)
         flowed_before = publisher in own.flowing and not own.is_flowing(publisher, numbering)
         has_hole = sequence > 1 and known < (numbering, sequence - 1)
-        if counts_anew or (has_hole and (flowed_before or self._may_have_missed(own, header, now))):
+        if counts_anew or flowed_before or (has_hole and self._may_have_missed(own, header, now)):
             start = StartCut({publisher: sequence}, {publisher: numbering})
             self._out.append(Reset(own.name, (publisher,), start))
         own.flowing[publisher] = header.generation
