@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gapless.core.effects import publisher_of
 from gapless.core.limits import Limits
-from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, Micros, OrderName, Topic
+from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, Micros, NodeId, OrderName, Topic
 from gapless.simulation import trace
 from gapless.simulation.world import World
 from simulation.scene import TOPIC, Constant, Scene
@@ -165,6 +166,41 @@ def a_guest_that_its_own_broker_takes_to_be_there() -> list[str]:
     scene.publish("x")
     scene.end()
     return scene.faults(s=[3], t=[1, 2, 3])
+
+
+def an_adopted_publisher() -> list[str]:
+    """s has reached b and not y1 when p publishes at b and dies. A client of y1 that is at b goes on with p:
+    what it repeats is promised as before, whoever repeats it."""
+    scene = _adopted_at("b")
+    scene.end()
+    return scene.faults(s=[1, 2])
+
+
+def an_adopted_publisher_out_of_reach() -> list[str]:
+    """As before, but q is at y1: what it repeats there cannot come to s, which is told so."""
+    scene = _adopted_at("y1")
+    scene.end()
+    return scene.faults(s=[], resets=1)
+
+
+def _adopted_at(broker: NodeId) -> Scene:
+    """p publishes 1 and 2, which nobody hears of; q, a client of y1, goes on with p, at some broker."""
+    scene = Scene(STAR, delta=2, p="b", s="y2", q="y1")
+    scene.part(("b", "y1"), ("y2", "y1"), ("q", {"b": "y1", "y1": "b"}[broker]), ("q", "y2"))
+    scene.run(3_000)
+    scene.subscribe("s")
+    scene.run(50)
+    assert scene.unreachable("s") == ("y1",)
+    scene.world.cut("p", "b")
+    scene.publish("x", "x")
+    scene.run(5)
+    scene.world.crash("p")
+    store = scene.world.hosts["p"].store
+    records = [each for each in store if publisher_of(each) == "p"]
+    store[:] = [each for each in store if each not in records]
+    scene.world.adopt("q", "p", records)
+    scene.run(3_000)
+    return scene
 
 
 def the_held_are_asked_too() -> list[str]:
@@ -627,6 +663,8 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_side_asks_its_own_sides: (),
     a_guest_of_an_unreached_broker: ("guests-begin-silently",),
     a_guest_that_its_own_broker_takes_to_be_there: ("who-has-moved-is-still-here",),
+    an_adopted_publisher: ("the-adopted-are-too-early", "the-adopted-are-taken-for-ones-own"),
+    an_adopted_publisher_out_of_reach: ("the-adopted-are-taken-for-ones-own",),
     a_guest_that_has_gone_home: ("guests-are-not-missed",),
     the_held_are_asked_too: ("the-held-are-left-out",),
     too_much_waits: ("wait-again-after-repeating",),

@@ -26,6 +26,7 @@ from gapless.core.messages.publisher import (
     Header,
     LogEntry,
     Run,
+    Stay,
     Taken,
 )
 from gapless.core.model import Event, Generation, Identity, Micros, NodeId, Path, SubscriptionId
@@ -148,17 +149,13 @@ def partitions_not_reported(
 
 
 @breaks(Subscribing, "_is_too_early")
-def deliver_before_live(
-    original: Original, self: Subscribing, own: Own, header: Header, publisher: str
-) -> bool:
+def deliver_before_live(original: Original, self: Subscribing, own: Own, *about: object) -> bool:
     """Rule 4: events are delivered before all sides have confirmed."""
-    return own.live and bool(original(self, own, header, publisher))
+    return own.live and bool(original(self, own, *about))
 
 
 @breaks(Subscribing, "_is_too_early")
-def flow_begins_unreached(
-    original: Original, self: Subscribing, own: Own, header: Header, publisher: str
-) -> bool:
+def flow_begins_unreached(original: Original, self: Subscribing, own: Own, *about: object) -> bool:
     """Rule 4: the flow of a publisher begins although its broker was not reached."""
     return not own.live
 
@@ -591,13 +588,30 @@ def wait_for_who_has_left(original: Original, self: PublisherBroker, leaf: NodeI
 
 
 @breaks(Subscribing, "_is_too_early")
+def the_adopted_are_too_early(
+    original: Original, self: Subscribing, own: Own, header: Header, *about: Any
+) -> bool:
+    """Rule 12: what was promised is missed silently when a client of an unreached broker repeats it."""
+    known = tuple(stay for stay in header.stays if stay.node)
+    return bool(original(self, own, msgspec.structs.replace(header, stays=known), *about))
+
+
+@breaks(Forwarding, "enter")
+def the_adopted_are_taken_for_ones_own(
+    original: Original, self: Forwarding, leaf: NodeId, *about: Any, stays: tuple[Stay, ...]
+) -> None:
+    """Rule 12: that a publisher had another client before is forgotten where it enters."""
+    original(self, leaf, *about, stays=tuple(stay for stay in stays if stay.node))
+
+
+@breaks(Subscribing, "_is_too_early")
 def too_early_with_others(
-    original: Original, self: Subscribing, own: Own, header: Header, publisher: str
+    original: Original, self: Subscribing, own: Own, header: Header, *about: Any
 ) -> bool:
     """X-P0-03: what comes from a broker that was reached waits for those it was once missed together with."""
     last = {tag.nodes[-1] for tag in header.tags}
-    waits = own.live and publisher not in own.flowing and not own.unreached.isdisjoint(last)
-    return waits or original(self, own, header, publisher)
+    waits = own.live and about[0] not in own.flowing and not own.unreached.isdisjoint(last)
+    return waits or original(self, own, header, *about)
 
 
 @breaks(Subscriptions, "_answer_forgotten")

@@ -152,7 +152,8 @@ class Forwarding:
         if new:
             topic, publisher = source
             entered = self.entered.setdefault(topic, {})
-            taken = Taken(generation[0], stream.highest, home, home != self._overlay.me)
+            by = home if all(each.node for each in stays) else ""
+            taken = Taken(generation[0], stream.highest, by, by != self._overlay.me)
             entered[publisher] = max(taken, entered.get(publisher, taken))
             self._missed.clear()
 
