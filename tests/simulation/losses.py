@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gapless.core.effects import publisher_of
 from gapless.core.limits import Limits
-from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, Micros, OrderName, Topic
+from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, Micros, NodeId, OrderName, Topic
 from gapless.simulation import trace
 from gapless.simulation.world import World
 from simulation.scene import TOPIC, Constant, Scene
@@ -142,6 +143,64 @@ def a_guest_that_has_gone_home() -> list[str]:
     scene.publish("x")
     scene.end()
     return scene.faults(s=[3], resets=1)
+
+
+def a_guest_that_its_own_broker_takes_to_be_there() -> list[str]:
+    """p has gone to y1, and b has not noticed that its link to p is cut; but b has seen what p published at
+    y1. When y1 is gone and s comes, b must not say that p goes on after what it published at b."""
+    scene = Scene(STAR, p="b", s="y2", t="y2")
+    scene.subscribe("t")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    scene.world.cut("p", "b")
+    scene.suspect("p", "b")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    scene.world.crash("y1")
+    scene.run(20)
+    scene.subscribe("s")
+    scene.run(50)
+    assert scene.is_live("s")
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[3], t=[1, 2, 3])
+
+
+def an_adopted_publisher() -> list[str]:
+    """s has reached b and not y1 when p publishes at b and dies. A client of y1 that is at b goes on with p:
+    what it repeats is promised as before, whoever repeats it."""
+    scene = _adopted_at("b")
+    scene.end()
+    return scene.faults(s=[1, 2])
+
+
+def an_adopted_publisher_out_of_reach() -> list[str]:
+    """As before, but q is at y1: what it repeats there cannot come to s, which is told so."""
+    scene = _adopted_at("y1")
+    scene.end()
+    return scene.faults(s=[], resets=1)
+
+
+def _adopted_at(broker: NodeId) -> Scene:
+    """p publishes 1 and 2, which nobody hears of; q, a client of y1, goes on with p, at some broker."""
+    scene = Scene(STAR, delta=2, p="b", s="y2", q="y1")
+    scene.part(("b", "y1"), ("y2", "y1"), ("q", {"b": "y1", "y1": "b"}[broker]), ("q", "y2"))
+    scene.run(3_000)
+    scene.subscribe("s")
+    scene.run(50)
+    assert scene.unreachable("s") == ("y1",)
+    scene.world.cut("p", "b")
+    scene.publish("x", "x")
+    scene.run(5)
+    scene.world.crash("p")
+    store = scene.world.hosts["p"].store
+    records = [each for each in store if publisher_of(each) == "p"]
+    store[:] = [each for each in store if each not in records]
+    scene.world.adopt("q", "p", records)
+    scene.run(3_000)
+    return scene
 
 
 def the_held_are_asked_too() -> list[str]:
@@ -303,6 +362,29 @@ def a_publisher_that_moves_after_a_client_was_given_up() -> list[str]:
     scene.publish("x")
     scene.end()
     return scene.faults(s=[1, 8], resets=1)
+
+
+def a_client_that_was_given_up_by_who_has_lost_its_store() -> list[str]:
+    """As before, but b2 loses its store and joins anew: only p knows that s was given up, and says so."""
+    scene = Scene(chain("b1", "b2"), p="b2", s="b1", limits=Limits(custody=2))
+    scene.subscribe("s")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    scene.part(("b1", "b2"), ("s", "b2"))
+    scene.publish("x", "x", "x", "x")
+    scene.run(3_000)
+    assert not scene.faults_of_custody()
+    scene.world.crash("b2")
+    scene.heal(("b1", "b2"), ("s", "b2"))
+    scene.run(1_000)
+    scene.world.replace("b2", join=("b1",))
+    scene.run(3_000)
+    scene.publish("x")
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 7], resets=1)
 
 
 def many_that_were_given_up() -> list[str]:
@@ -486,6 +568,28 @@ def a_holder_that_publishes_on() -> list[str]:
     )
 
 
+def a_new_holder_that_came_too_early() -> list[str]:
+    """s went live without y1, the broker of q. What q publishes first under the name of p comes too early;
+    what it publishes when y1 is reached is told to be of another source nevertheless."""
+    scene = Scene(STAR, delta=2, p="b", q="y1", s="y2")
+    scene.part(("b", "y1"), ("y2", "y1"), ("q", "y1"), ("q", "y2"))
+    scene.run(500)
+    scene.subscribe("s")
+    scene.run(100)
+    assert scene.unreachable("s") == ("y1",)
+    for client in ("p", "q"):
+        scene.world.publish(client, "name", TOPIC, {"kind": "x"})
+        scene.run(100)
+    scene.end()
+    scene.world.publish("q", "name", TOPIC, {"kind": "x"})
+    scene.end()
+    return (
+        scene.faults(resets=1)
+        + _differs(scene.got("s", "name"), [1])
+        + _differs(scene.got("s", "name#1"), [2])
+    )
+
+
 def a_holder_that_begins_again() -> list[str]:
     """As before, but what p published has come to s and not yet to t, so it is not confirmed, when p is told
     that the name is taken. p begins again from its store: although nothing of it is confirmed, it must not
@@ -587,6 +691,9 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_move_while_a_subscription_is_under_way: ("settled-once-is-settled", "admit-whoever-moved"),
     a_side_asks_its_own_sides: (),
     a_guest_of_an_unreached_broker: ("guests-begin-silently",),
+    a_guest_that_its_own_broker_takes_to_be_there: ("who-has-moved-is-still-here",),
+    an_adopted_publisher: ("the-adopted-are-too-early", "the-adopted-are-taken-for-ones-own"),
+    an_adopted_publisher_out_of_reach: ("the-adopted-are-taken-for-ones-own",),
     a_guest_that_has_gone_home: ("guests-are-not-missed",),
     the_held_are_asked_too: ("the-held-are-left-out",),
     too_much_waits: ("wait-again-after-repeating",),
@@ -594,6 +701,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_loss_of_which_the_word_is_lost: ("claims-are-believed-the-second-time",),
     a_client_that_was_given_up_before_a_crash: ("given-up-and-forgotten",),
     a_publisher_that_moves_after_a_client_was_given_up: ("publishers-forget-the-given-up",),
+    a_client_that_was_given_up_by_who_has_lost_its_store: ("publishers-know-of-the-given-up-alone",),
     many_that_were_given_up: ("only-the-last-given-up-is-told",),
     a_stand_in_that_was_not_reached: (),
     a_way_that_ends_before_the_client: ("ways-end-at-the-last-that-is-known",),
@@ -602,6 +710,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_clock_that_was_set_back: ("the-older-holder-is-not-told",),
     two_holders_of_a_name: ("numberings-are-all-alike", "the-older-holder-is-not-told"),
     a_holder_that_publishes_on: ("the-fenced-begin-anew",),
+    a_new_holder_that_came_too_early: ("what-came-too-early-is-told",),
     a_holder_that_begins_again: ("earlier-lives-have-sent-nothing",),
     the_pathless_comes_first: ("the-pathless-is-overtaken",),
     other_streams_pass: ("one-held-stream-holds-all", "numbers-alone-tell-duplicates"),

@@ -26,6 +26,7 @@ from gapless.core.messages.publisher import (
     Header,
     LogEntry,
     Run,
+    Stay,
     Taken,
 )
 from gapless.core.model import Event, Generation, Identity, Micros, NodeId, Path, SubscriptionId
@@ -148,17 +149,13 @@ def partitions_not_reported(
 
 
 @breaks(Subscribing, "_is_too_early")
-def deliver_before_live(
-    original: Original, self: Subscribing, own: Own, header: Header, publisher: str
-) -> bool:
+def deliver_before_live(original: Original, self: Subscribing, own: Own, *about: object) -> bool:
     """Rule 4: events are delivered before all sides have confirmed."""
-    return own.live and bool(original(self, own, header, publisher))
+    return own.live and bool(original(self, own, *about))
 
 
 @breaks(Subscribing, "_is_too_early")
-def flow_begins_unreached(
-    original: Original, self: Subscribing, own: Own, header: Header, publisher: str
-) -> bool:
+def flow_begins_unreached(original: Original, self: Subscribing, own: Own, *about: object) -> bool:
     """Rule 4: the flow of a publisher begins although its broker was not reached."""
     return not own.live
 
@@ -401,6 +398,16 @@ def superseded_and_forgotten(
         self.custody.streams[source].generation = (0, 0)
 
 
+@breaks(Forwarding, "supersede")
+def who_has_moved_is_still_here(original: Original, self: Forwarding, source: Source, *about: Any) -> None:
+    """Rule 3: a publisher is taken to publish here still, although a later generation came by."""
+    here = self.present.get(source)
+    original(self, source, *about)
+    if here is not None:
+        self.present[source] = here
+        self._left.pop(source, None)
+
+
 @breaks(Forwarding, "_note_idle")
 def idle_and_forgotten(
     original: Original, self: Forwarding, source: Source, stream: Stream, now: Micros
@@ -477,6 +484,16 @@ def new_numberings_are_not_told(
     taker.own.flowing[publisher] = header.generation
 
 
+@breaks(Subscribing, "_begin_generation")
+def what_came_too_early_is_told(
+    original: Original, self: Subscribing, taker: Taker, header: Header, *about: Any
+) -> None:
+    """Rule 13: a publisher that counts anew is followed without a word, if some of it came too early."""
+    if taker.own.known(about[0])[0] == header.generation[0]:
+        taker.own.flowing.pop(about[0], None)
+    original(self, taker, header, *about)
+
+
 @breaks(Publishing, "_begin_numbering")
 def numberings_are_all_alike(original: Original, self: Publishing, publisher: str, numbering: int) -> None:
     """Rule 13: a publisher that has lost its store is taken for its former self."""
@@ -515,6 +532,11 @@ def only_the_last_given_up_is_told(
     """Rule 12: of those who were given up, publishers are told as many as a message may have."""
     found: tuple[SubscriptionId, ...] = original(self, peer)
     return found[-self._limits.piece :]
+
+
+@breaks(Subscriptions, "hear_of_given_up")
+def publishers_know_of_the_given_up_alone(original: Original, self: Subscriptions, *about: object) -> None:
+    """Rule 12: who was given up by a broker that has lost its store is left out, and never told."""
 
 
 @breaks(Overlay, "_find_next_hop")
@@ -582,13 +604,30 @@ def wait_for_who_has_left(original: Original, self: PublisherBroker, leaf: NodeI
 
 
 @breaks(Subscribing, "_is_too_early")
+def the_adopted_are_too_early(
+    original: Original, self: Subscribing, own: Own, header: Header, *about: Any
+) -> bool:
+    """Rule 12: what was promised is missed silently when a client of an unreached broker repeats it."""
+    known = tuple(stay for stay in header.stays if stay.node)
+    return bool(original(self, own, msgspec.structs.replace(header, stays=known), *about))
+
+
+@breaks(Forwarding, "enter")
+def the_adopted_are_taken_for_ones_own(
+    original: Original, self: Forwarding, leaf: NodeId, *about: Any, stays: tuple[Stay, ...]
+) -> None:
+    """Rule 12: that a publisher had another client before is forgotten where it enters."""
+    original(self, leaf, *about, stays=tuple(stay for stay in stays if stay.node))
+
+
+@breaks(Subscribing, "_is_too_early")
 def too_early_with_others(
-    original: Original, self: Subscribing, own: Own, header: Header, publisher: str
+    original: Original, self: Subscribing, own: Own, header: Header, *about: Any
 ) -> bool:
     """X-P0-03: what comes from a broker that was reached waits for those it was once missed together with."""
     last = {tag.nodes[-1] for tag in header.tags}
-    waits = own.live and publisher not in own.flowing and not own.unreached.isdisjoint(last)
-    return waits or original(self, own, header, publisher)
+    waits = own.live and about[0] not in own.flowing and not own.unreached.isdisjoint(last)
+    return waits or original(self, own, header, *about)
 
 
 @breaks(Subscriptions, "_answer_forgotten")

@@ -82,7 +82,8 @@ class Taken(msgspec.Struct, frozen=True, array_like=True, order=True):
     numbering: int
     sequence: int
     home: NodeId = ""
-    """The publisher's own broker: the promise goes by it, whoever took the event."""
+    """The publisher's own broker: the promise goes by it, whoever took the event. Empty: it may have had
+    another one before."""
     guest: bool = False
     """Whether another broker took it."""
 

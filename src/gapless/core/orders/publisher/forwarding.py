@@ -163,7 +163,8 @@ class Forwarding:
         if new:
             topic, publisher = source
             entered = self.entered.setdefault(topic, {})
-            taken = Taken(generation[0], stream.highest, home, home != self._overlay.me)
+            by = home if all(each.node for each in stays) else ""
+            taken = Taken(generation[0], stream.highest, by, by != self._overlay.me)
             entered[publisher] = max(taken, entered.get(publisher, taken))
             self._missed.clear()
 
@@ -222,7 +223,7 @@ class Forwarding:
             for sender in held.senders:
                 self._outbox.supersede(sender, source, generation)
         stream = self.custody.streams[source] = Stream(generation)
-        self._note_idle(source, stream, now)
+        self._has_left(source, now)
 
     def _seen_again(self, arrival: Arrival, event: Event, numbers: Numbers) -> None:
         """A copy of what was taken over: confirm it, now or with the original (X-P0-10)."""
@@ -383,13 +384,18 @@ class Forwarding:
     def detached(self, leaf: NodeId, now: Micros) -> None:
         """The client's publishers publish elsewhere from now on."""
         for source in [source for source, (client, _) in self.present.items() if client == leaf]:
-            del self.present[source]
+            self._has_left(source, now)
+
+    def _has_left(self, source: Source, now: Micros) -> None:
+        """The publisher publishes elsewhere: its client says so, or is gone, or a later generation has come.
+        What it publishes next is not what follows the last event that entered here."""
+        if self.present.pop(source, None) is not None:
             self._missed.clear()
             if source[1] in self.entered.get(source[0], ()):
                 self._left[source] = now
-            stream = self.custody.streams.get(source)
-            if stream is not None:
-                self._note_idle(source, stream, now)
+        stream = self.custody.streams.get(source)
+        if stream is not None:
+            self._note_idle(source, stream, now)
 
     def session_down(self, peer: NodeId, now: Micros) -> None:
         """Nobody confirms on this session any more, and nobody is to be told on it."""

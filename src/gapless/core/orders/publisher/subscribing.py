@@ -288,16 +288,18 @@ class Subscribing:
             for unique in index.match(event.attributes):
                 taker = takers.get(unique)
                 if taker is None:
-                    taker = takers[unique] = self._taker(unique, peer, header, source[1])
+                    taker = takers[unique] = self._taker(unique, peer, header, source[1], now)
                 if (header.generation[0], seen) > taker.after:
                     taker.events.append(event)
         self._highest[source] = (header.generation, seen)
         for taker in takers.values():
             self._give(taker, header, source[1], now)
 
-    def _taker(self, unique: SubscriptionId, peer: NodeId, header: Header, publisher: str) -> Taker:
+    def _taker(
+        self, unique: SubscriptionId, peer: NodeId, header: Header, publisher: str, now: Micros
+    ) -> Taker:
         own = self.own[unique]
-        verdict = self._judge(unique, own, peer, header, publisher)
+        verdict = self._judge(unique, peer, header, publisher, now)
         after = own.cut.get(publisher, NOWHERE)
         if verdict is Verdict.PROMISED:
             after = max(after, own.last.get(publisher, NOWHERE))
@@ -332,24 +334,28 @@ class Subscribing:
         counts_anew = NOWHERE < known < (numbering, 0)
         flowed_before = publisher in own.flowing and not own.is_flowing(publisher, numbering)
         has_hole = sequence > 1 and known < (numbering, sequence - 1)
-        if counts_anew or (has_hole and (flowed_before or self._may_have_missed(own, header, now))):
+        if counts_anew or flowed_before or (has_hole and self._may_have_missed(own, header, now)):
             start = StartCut({publisher: sequence}, {publisher: numbering})
             self._out.append(Reset(own.name, (publisher,), start))
         own.flowing[publisher] = header.generation
 
     def _judge(
-        self, unique: SubscriptionId, own: Own, peer: NodeId, header: Header, publisher: str
+        self, unique: SubscriptionId, peer: NodeId, header: Header, publisher: str, now: Micros
     ) -> Verdict:
         """What holds for all events of a run."""
-        if self._is_too_early(own, header, publisher):
+        if self._is_too_early(self.own[unique], header, publisher, now):
             return Verdict.TOO_EARLY
         is_aware = unique not in header.excluded and self._peers[peer].knew(unique, header.epoch)
         return Verdict.PROMISED if is_aware else Verdict.UNAWARE
 
-    def _is_too_early(self, own: Own, header: Header, publisher: str) -> bool:
+    def _is_too_early(self, own: Own, header: Header, publisher: str, now: Micros) -> bool:
+        """Whether nothing of the publisher is promised yet. What a client has adopted is repeated by it, and
+        may be promised by the broker of the client that had the publisher before."""
         if not own.live:
             return True
         if own.is_flowing(publisher, header.generation[0]) or not own.unreached:
+            return False
+        if any(not stay.node and stay.ago < now - own.live_at for stay in header.stays):
             return False
         barriers = (tag.nodes[-1] for tag in header.tags if header.home not in tag.nodes)
         return not own.unreached.isdisjoint((header.home, *barriers))

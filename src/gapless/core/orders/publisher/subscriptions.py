@@ -246,11 +246,21 @@ class Subscriptions:
     def give_up(self, target: NodeId, now: Micros) -> None:
         """End the subscriptions of a client, or of all that lie behind a node, that cannot be reached."""
         for entry in self._log.after(0):
-            if entry.target == target and not entry.ended:
-                subscription, body = entry.subscription, entry.body
-                self._given_up[subscription] = True
-                self._out.append(Persist(SubscriptionGivenUp(subscription, body.client, body.topic)))
-                self._end(subscription, now, given_up=True)
+            if entry.target == target:
+                self._give_up(entry, now)
+
+    def hear_of_given_up(self, subscriptions: Iterable[SubscriptionId], now: Micros) -> None:
+        """A publisher was told that these were given up. Who did so may have lost its store before it could
+        tell anybody else, and the client must be told."""
+        for entry in filter(None, map(self._log.get, subscriptions)):
+            self._give_up(entry, now)
+
+    def _give_up(self, entry: Entry, now: Micros) -> None:
+        if not entry.ended:
+            subscription, body = entry.subscription, entry.body
+            self._given_up[subscription] = True
+            self._out.append(Persist(SubscriptionGivenUp(subscription, body.client, body.topic)))
+            self._end(subscription, now, given_up=True)
 
     def given_up(self, peer: NodeId) -> tuple[SubscriptionId, ...]:
         """What a publisher's client that goes on elsewhere must know, and was not told on this session."""
