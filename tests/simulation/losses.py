@@ -529,6 +529,20 @@ def a_way_that_leads_back() -> list[str]:
     return scene.faults(s=[1], t=[1])
 
 
+def held_back_in_an_old_generation() -> list[str]:
+    """b1 keeps 1 for s, and does not know the way; so 2 may not go to b2 either. p comes to b0 anew, and 1
+    and 2 with it: if b1 sent the 2 of before, when it learns the way, s would never get 1."""
+    scene = _without_the_way_to_s(p="b0", t="b2")
+    scene.publish("x", "y")
+    scene.run(100)
+    scene.part(("p", "b0"))
+    scene.run(100)
+    scene.heal(("p", "b0"))
+    scene.run(3_000)
+    scene.end()
+    return scene.faults(s=[1, 2], t=[2])
+
+
 def _without_the_way_to_s(*, p: NodeId, t: NodeId) -> Scene:
     """s lives at b2 and is away; only b0 has not crashed, and with δ = 0 knows one step of the way."""
     scene = Scene(chain("b0", "b1", "b2"), delta=0, p=p, s="b2", t=t)
@@ -601,6 +615,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_holder_that_begins_again: ("earlier-lives-have-sent-nothing",),
     the_pathless_comes_first: ("the-pathless-is-overtaken",),
     a_way_that_leads_back: ("ways-lead-back",),
+    held_back_in_an_old_generation: ("the-held-back-outlive-their-generation",),
     other_streams_pass: ("one-held-stream-holds-all", "numbers-alone-tell-duplicates"),
 }
 """Each story, and the mutants that get it wrong."""

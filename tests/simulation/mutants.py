@@ -319,6 +319,16 @@ def ways_lead_back(original: Original, self: Held, topology: Topology) -> None:
     """Rule 7: what was kept until its way is known goes back where it came from."""
 
 
+@breaks(Forwarding, "supersede")
+def the_held_back_outlive_their_generation(
+    original: Original, self: Forwarding, source: Source, generation: Generation, now: Micros
+) -> None:
+    """Rule 10: what was held back of an older generation goes on among the newer one."""
+    blocked = self._blocked
+    original(self, source, generation, now)
+    self._blocked = blocked
+
+
 # -- publishers (rule 10) ----------------------------------------------------------------------------------
 
 

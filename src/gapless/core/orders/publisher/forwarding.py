@@ -211,6 +211,7 @@ class Forwarding:
             for sender in held.senders:
                 self._outbox.supersede(sender, source, generation)
         stream = self.custody.streams[source] = Stream(generation)
+        self._blocked = {key: waiting for key, waiting in self._blocked.items() if key[1] != source}
         self._note_idle(source, stream, now)
 
     def _seen_again(self, arrival: Arrival, event: Event, numbers: Numbers) -> None:
