@@ -42,6 +42,7 @@ from gapless.core.orders.publisher.subscriptions import Sides, Subscriptions
 from gapless.core.orders.publisher.vectors import Numbers, Vectors
 from gapless.core.overlay.overlay import Overlay
 from gapless.core.overlay.sessions import Sessions
+from gapless.core.overlay.topology import Topology
 from gapless.simulation.network import Network
 
 Original: TypeAlias = Callable[..., Any]
@@ -297,8 +298,8 @@ def one_held_stream_holds_all(
 def the_vanished_hold_up(
     original: Original, self: Forwarding, hop: NodeId, source: Source, held: Held
 ) -> bool:
-    """Rule 9: what is no more in custody, since a newer generation came, holds up what follows."""
-    return hop in held.waiting
+    """Rule 9: what is no more in custody, since a newer generation came, holds that up, or goes with it."""
+    return hop in held.waiting and held.event.sequence in self.custody.streams[source].held
 
 
 @breaks(Forwarding, "receive")
@@ -316,6 +317,11 @@ def numbers_alone_tell_duplicates(
 def the_pathless_is_overtaken(original: Original, self: Forwarding, source: Source, held: Held) -> bool:
     """Rule 8: what came later goes on while something before it in its stream waits for its way."""
     return False
+
+
+@breaks(Held, "came_from")
+def ways_lead_back(original: Original, self: Held, topology: Topology) -> None:
+    """Rule 7: what was kept until its way is known goes back where it came from."""
 
 
 # -- publishers (rule 10) ----------------------------------------------------------------------------------

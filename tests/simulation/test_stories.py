@@ -619,7 +619,6 @@ RANDOM = (
     "idle-and-forgotten",
     "no-generations",
     "strangers-are-next-hops",
-    "the-vanished-hold-up",
     "wait-for-who-has-left",
 )
 """Mutants that only random runs catch (``make power``)."""

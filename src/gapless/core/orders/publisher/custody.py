@@ -22,6 +22,7 @@ import msgspec
 from gapless.core.messages.publisher import Header
 from gapless.core.model import Event, Generation, NodeId, Path
 from gapless.core.orders.publisher.vectors import Numbers
+from gapless.core.overlay.topology import Topology
 
 Source = tuple[str, str]
 """A stream of events: topic and publisher."""
@@ -77,6 +78,14 @@ class Held(msgspec.Struct, gc=False):
     """The place in the order in which this broker took publications over."""
     senders: tuple[NodeId, ...]
     waiting: Waiting
+
+    def came_from(self, topology: Topology) -> NodeId | None:
+        """The neighbour from whose direction it came; ``None``: from a client. A broker on its path that was
+        removed since has no place in the tree, but the one before it has."""
+        for node, _ in reversed(self.header.path):
+            if way := topology.way(node)[1:]:
+                return way[0]
+        return None
 
 
 @dataclass(slots=True)

@@ -413,12 +413,14 @@ class Forwarding:
     def give_up(self, target: NodeId, now: Micros) -> None:
         """Nobody waits for the target any more; what waited only for it is confirmed."""
         for group in self.custody.by_route():
-            waiting = without(group[0].waiting, target)
-            for held in group:
-                held.waiting = waiting
-                if not waiting:
-                    self._confirm(held, now)
+            self._wait_for(group, without(group[0].waiting, target), now)
         self._retry_blocked()
+
+    def _wait_for(self, group: Sequence[Held], waiting: Waiting, now: Micros) -> None:
+        for held in group:
+            held.waiting = waiting
+            if not waiting:
+                self._confirm(held, now)
 
     def _confirm(self, held: Held, now: Micros) -> None:
         source, sequence = source_of(held.event), held.event.sequence
@@ -428,17 +430,18 @@ class Forwarding:
             self._outbox.acknowledge(sender, (*source, held.header.generation), (sequence,))
         self._note_idle(source, stream, now)
 
-    def path_learned(self, subscription: SubscriptionId) -> None:
-        """What was kept for a subscription whose way was not known can go now."""
+    def path_learned(self, subscription: SubscriptionId, now: Micros) -> None:
+        """What was kept for a subscription whose way was not known can go now, unless the way leads back: its
+        sender knew the subscription, and answers for it. Each would wait for the other otherwise."""
         entry = self._log[subscription]
+        path = entry.body.path
         for group in self.custody.by_route():
             waiting = group[0].waiting
             if subscription in waiting.get(None, ()):
                 found = without(waiting, subscription)
-                nobody = {**found.get(None, {}), entry.target: entry.body.path}
-                waiting = {**found, None: nobody}
-                for held in group:
-                    held.waiting = waiting
+                if path[-1] != group[0].came_from(self._overlay.topology):
+                    found = {**found, None: {**found.get(None, {}), entry.target: path}}
+                self._wait_for(group, found, now)
 
     def begin_anew(self, senders: Collection[NodeId], now: Micros) -> None:
         """Forget what came from these alone: they answer for it, and send it again, for others than before.

@@ -171,7 +171,7 @@ class Subscriptions:
                 return
             mine = self._accept(line.subscription, line.body, line.rival)
         elif line.body is not None and self._log.learn_path(line.subscription, line.body):
-            self._path_learned(mine, peer)
+            self._path_learned(mine, peer, now)
         if line.ended:
             peer_log.ended[line.subscription] = None
             if not mine.ended:
@@ -207,9 +207,9 @@ class Subscriptions:
         owner = mine.body.client if mine is not None else body.client if body is not None else peer
         return owner == peer
 
-    def _path_learned(self, entry: Entry, teller: NodeId) -> None:
+    def _path_learned(self, entry: Entry, teller: NodeId, now: Micros) -> None:
         """The way to a client is known at last: use it, and tell it those who may not know it either."""
-        self._forwarding.path_learned(entry.subscription)
+        self._forwarding.path_learned(entry.subscription, now)
         self._forwarding.resend()
         for peer, peer_log in self._peers.items():
             if peer != teller and peer in self._overlay.topology:
