@@ -26,6 +26,7 @@ from gapless.core.messages.publisher import (
     Header,
     LogEntry,
     Run,
+    Superseded,
     Taken,
 )
 from gapless.core.model import Event, Generation, Identity, Micros, NodeId, Path, SubscriptionId
@@ -467,6 +468,23 @@ def new_numberings_are_not_told(
 ) -> None:
     """Rule 13: a publisher that counts anew is followed without a word."""
     taker.own.flowing[publisher] = header.generation
+
+
+@breaks(Subscribing, "_give")
+def what_is_too_early_is_known(
+    original: Original, self: Subscribing, taker: Taker, header: Header, publisher: str, *about: object
+) -> None:
+    """Rule 13: a publisher that counts anew is taken for known once something of it has come too early."""
+    original(self, taker, header, publisher, *about)
+    taker.own.numberings[publisher] = header.generation[0]
+
+
+@breaks(Publishing, "superseded")
+def every_life_gives_way_alike(
+    original: Original, self: Publishing, peer: NodeId, message: Superseded, now: Micros
+) -> None:
+    """Rule 13: a client that has lost its store gives way as it did before, by the same numbering."""
+    original(self, peer, message, 0)
 
 
 @breaks(Publishing, "_begin_numbering")
