@@ -615,6 +615,77 @@ def a_holder_that_begins_again() -> list[str]:
     )
 
 
+def a_name_that_an_unreached_client_takes() -> list[str]:
+    """p publishes, and s gets it. q, of y1, which s has not reached, takes the name: what comes of that is
+    too early for s. When y1 is back and q goes on, s must be told that this is another source."""
+    return _taken_by_an_unreached_client(before=0, got=[1])
+
+
+def a_start_that_another_client_takes_over() -> list[str]:
+    """As before, but all that s knows of p is that it was there when s went live."""
+    return _taken_by_an_unreached_client(before=1, got=[])
+
+
+def _taken_by_an_unreached_client(*, before: int, got: list[int]) -> list[str]:
+    scene = Scene(STAR, p="b", q="y1", s="y2")
+
+    def publish(client: str) -> None:
+        scene.world.publish(client, "name", TOPIC, {})
+        scene.run(100)
+
+    scene.world.crash("y1")
+    scene.run(2_000)
+    for _ in range(before):
+        publish("p")
+    scene.subscribe("s")
+    scene.run(100)
+    assert scene.unreachable("s") == ("y1",)
+    for _ in range(1 - before):
+        publish("p")
+    publish("q")
+    scene.world.restart("y1")
+    scene.run(3_000)
+    assert not scene.unreachable("s")
+    publish("q")
+    scene.end()
+    return (
+        scene.faults(resets=1)
+        + _differs(scene.got("s", "name"), got)
+        + _differs(scene.got("s", "name#1"), [2])
+    )
+
+
+def two_lives_that_give_way() -> list[str]:
+    """p's clock is behind q's, so what p publishes on t gives way to what q did. p loses its store and gives
+    way to the same once more, on u. What it then publishes on t is not what its earlier life did."""
+    topics = {"t": Topic("t"), "u": Topic("u")}
+    world = World(delta=1, latency=Constant(MILLISECOND), topics=topics)
+    world.add_tree(chain("a", "b"))
+    world.run_for(SECOND)
+    for client, home in (("p", "a"), ("q", "a"), ("s", "b")):
+        world.clock_offset[client] = 3_600 * SECOND if client == "q" else 0
+        world.add_client(client, home)
+    world.subscribe("s", "s", "t")
+    world.run_for(SECOND)
+
+    def publish(client: str, *on: str) -> None:
+        for topic in on:
+            world.publish(client, "name", topic, {})
+            world.run_for(100 * MILLISECOND)
+
+    publish("q", "u", "t")
+    publish("p", "t")
+    world.crash("p")
+    world.lose_store("p")
+    world.run_for(100 * MILLISECOND)
+    world.restart("p")
+    world.run_for(100 * MILLISECOND)
+    publish("p", "u", "t")
+    world.run_for(2 * SECOND)
+    sources = [each.publisher for each in world.trace if isinstance(each, trace.Deliver)]
+    return _differs(sources, ["name", "name#1", "name#2"])
+
+
 def _differs(found: object, expected: object) -> list[str]:
     return [f"{found} instead of {expected}"] if found != expected else []
 
@@ -750,7 +821,10 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_clock_that_was_set_back: ("the-older-holder-is-not-told",),
     two_holders_of_a_name: ("numberings-are-all-alike", "the-older-holder-is-not-told"),
     a_holder_that_publishes_on: ("the-fenced-begin-anew",),
-    a_new_holder_that_came_too_early: ("what-came-too-early-is-told",),
+    a_new_holder_that_came_too_early: ("what-is-too-early-is-known",),
+    a_name_that_an_unreached_client_takes: ("what-is-too-early-is-known",),
+    a_start_that_another_client_takes_over: ("what-is-too-early-is-known",),
+    two_lives_that_give_way: ("every-life-gives-way-alike",),
     a_holder_that_begins_again: ("earlier-lives-have-sent-nothing",),
     the_pathless_comes_first: ("the-pathless-is-overtaken",),
     a_way_that_leads_back: ("ways-lead-back",),

@@ -27,6 +27,7 @@ from gapless.core.messages.publisher import (
     LogEntry,
     Run,
     Stay,
+    Superseded,
     Taken,
 )
 from gapless.core.model import Event, Generation, Identity, Micros, NodeId, Path, SubscriptionId
@@ -490,14 +491,21 @@ def new_numberings_are_not_told(
     taker.own.flowing[publisher] = header.generation
 
 
-@breaks(Subscribing, "_begin_generation")
-def what_came_too_early_is_told(
-    original: Original, self: Subscribing, taker: Taker, header: Header, *about: Any
+@breaks(Subscribing, "_give")
+def what_is_too_early_is_known(
+    original: Original, self: Subscribing, taker: Taker, header: Header, publisher: str, *about: object
 ) -> None:
-    """Rule 13: a publisher that counts anew is followed without a word, if some of it came too early."""
-    if taker.own.known(about[0])[0] == header.generation[0]:
-        taker.own.flowing.pop(about[0], None)
-    original(self, taker, header, *about)
+    """Rule 13: a publisher that counts anew is taken for known once something of it has come too early."""
+    original(self, taker, header, publisher, *about)
+    taker.own.numberings[publisher] = header.generation[0]
+
+
+@breaks(Publishing, "superseded")
+def every_life_gives_way_alike(
+    original: Original, self: Publishing, peer: NodeId, message: Superseded, now: Micros
+) -> None:
+    """Rule 13: a client that has lost its store gives way as it did before, by the same numbering."""
+    original(self, peer, message, 0)
 
 
 @breaks(Publishing, "_begin_numbering")

@@ -431,6 +431,9 @@ def test_who_counts_anew_is_told_before_it_is_delivered() -> None:
     assert untold([got("p", 1), got("p", 2), got("q#1", 1), got("p#1", 1, "another")]) == 0
     assert untold([got("p", 1), told, got("p#1", 1)]) == 0
     assert untold([got("p", 1), trace.Reset(t=1, subscription="s", publishers=("q",)), got("p#1", 1)]) == 1
+    live = trace.Live(t=1, subscription="s", start={"p": 3})
+    assert untold([live, got("p#1", 1)]) == 1
+    assert untold([live, told, got("p#1", 1)]) == 0
 
 
 def test_a_starved_channel_carries_signs_of_life_only() -> None:

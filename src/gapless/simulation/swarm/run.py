@@ -115,7 +115,7 @@ def untold(records: Iterable[trace.Record]) -> int:
     """How often a subscription got events of a publisher that counts anew, and no reset before them.
 
     A publisher that counts anew is another source in the trace (``p``, then ``p#1``), so no order between the
-    two is judged; but a reset must lie between them."""
+    two is judged; but a reset must lie between them. So it must after a start that names the former."""
     latest: dict[tuple[str, str], str] = {}
     found = 0
     for each in records:
@@ -123,6 +123,9 @@ def untold(records: Iterable[trace.Record]) -> int:
             key = each.subscription, each.publisher.partition("#")[0]
             found += latest.get(key, each.publisher) != each.publisher
             latest[key] = each.publisher
+        elif isinstance(each, trace.Live):
+            for publisher in each.start:
+                latest.setdefault((each.subscription, publisher.partition("#")[0]), publisher)
         elif isinstance(each, trace.Reset):
             for key in [key for key in latest if key[0] == each.subscription]:
                 if not each.publishers or key[1] in each.publishers:

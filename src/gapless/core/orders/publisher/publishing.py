@@ -41,6 +41,7 @@ from gapless.core.effects import (
 )
 from gapless.core.messages.publisher import Acknowledgement, Attached, Detached, Header, Stay, Superseded
 from gapless.core.model import (
+    SECOND,
     BeyondDelta,
     Content,
     Event,
@@ -266,7 +267,7 @@ class Publishing:
             return
         if message.refused and self._may_give_way(publisher):
             self._gave_way[publisher] = None
-            later = known[0] // NUMBERINGS_PER_MICROSECOND + 1
+            later = known[0] // NUMBERINGS_PER_MICROSECOND + 1 + now % SECOND  # no life does as another did
             self._begin_numbering(publisher, later * NUMBERINGS_PER_MICROSECOND + self._mark)
             self.go_home(self.home, now, old_is_up=False)
         else:

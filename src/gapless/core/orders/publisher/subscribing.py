@@ -81,6 +81,8 @@ class Own:
     """Publishers whose flow has begun, and the generation of the last event."""
     last: dict[str, Position] = field(default_factory=dict)
     """Per publisher the last position that was delivered."""
+    numberings: dict[str, int] = field(default_factory=dict)
+    """Per publisher the numbering that the application knows of: it was live, reset or delivered with it."""
 
     def is_flowing(self, publisher: str, numbering: int) -> bool:
         """Whether the publisher's flow has begun under this numbering."""
@@ -228,6 +230,7 @@ class Subscribing:
         ]
         for publisher, last in taken.items():
             own.cut[publisher] = max((last.numbering, last.sequence), own.cut.get(publisher, NOWHERE))
+            own.numberings.setdefault(publisher, own.cut[publisher][0])
             source = (own.topic, publisher)
             self._taken[source] = max(last.numbering, self._taken.get(source, 0))
         start = _start(own, sorted(present))
@@ -238,6 +241,7 @@ class Subscribing:
             known = _start(own, [each for each in sorted(raised) if each in own.flowing and each in present])
             for publisher in raised:
                 own.flowing.pop(publisher, None)
+                own.numberings[publisher] = own.cut[publisher][0]
             self._out.append(Reset(own.name, tuple(sorted(raised)), known))
 
     def _breaks_the_promise(self, own: Own, publisher: str, taken: Taken) -> bool:
@@ -330,14 +334,14 @@ class Subscribing:
     def _begin_generation(self, taker: Taker, header: Header, publisher: str, now: Micros) -> None:
         """The first event of a publisher, or since it moved: is there anything before it to be told of?"""
         own, sequence = taker.own, taker.events[0].sequence
-        numbering, known = header.generation[0], own.known(publisher)
-        counts_anew = NOWHERE < known < (numbering, 0)
-        flowed_before = publisher in own.flowing and not own.is_flowing(publisher, numbering)
-        has_hole = sequence > 1 and known < (numbering, sequence - 1)
-        if counts_anew or flowed_before or (has_hole and self._may_have_missed(own, header, now)):
+        numbering = header.generation[0]
+        counts_anew = own.numberings.get(publisher, numbering) != numbering
+        has_hole = sequence > 1 and own.known(publisher) < (numbering, sequence - 1)
+        if counts_anew or (has_hole and self._may_have_missed(own, header, now)):
             start = StartCut({publisher: sequence}, {publisher: numbering})
             self._out.append(Reset(own.name, (publisher,), start))
         own.flowing[publisher] = header.generation
+        own.numberings[publisher] = numbering
 
     def _judge(
         self, unique: SubscriptionId, peer: NodeId, header: Header, publisher: str, now: Micros
