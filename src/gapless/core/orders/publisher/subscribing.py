@@ -92,6 +92,8 @@ class Subscribing:
 
     def __init__(self, overlay: Overlay, peers: dict[NodeId, PeerLog], out: list[Effect]) -> None:
         self.own: dict[SubscriptionId, Own] = {}  # by the id on the wire
+        self.unheard: dict[SubscriptionId, None] = {}
+        """Those that have ended, as long as no broker has echoed it."""
         self._ids: dict[SubscriptionId, SubscriptionId] = {}  # by the application's name
         self._overlay = overlay
         self._peers = peers
@@ -126,6 +128,7 @@ class Subscribing:
 
     def _end(self, unique: SubscriptionId) -> None:
         own = self.own.pop(unique)
+        self.unheard[unique] = None
         self._indexes[own.topic].remove(unique)
         for peer, peer_log in self._peers.items():
             peer_log.forget(unique)
@@ -145,11 +148,13 @@ class Subscribing:
     # -- what the brokers say ------------------------------------------------------------------------------
 
     def session_up(self, peer: NodeId) -> None:
-        """Tell a new session all subscriptions; what is live must be no news there."""
+        """Tell a new session all subscriptions, and ends that nobody may have heard of; what is live must be
+        no news there."""
         self._peers[peer] = PeerLog()
-        lines = tuple(self._line(peer, unique, own) for unique, own in self.own.items())
+        lines = [self._line(peer, unique, own) for unique, own in self.own.items()]
+        lines += [LogEntry(0, unique, None, ended=True) for unique in self.unheard]
         if lines:
-            self._out.append(Send(peer, Log(lines)))
+            self._out.append(Send(peer, Log(tuple(lines))))
 
     def sides_changed(self) -> None:
         """Other sessions must confirm now."""
@@ -160,10 +165,13 @@ class Subscribing:
         for each in entries:
             own = self.own.get(each.subscription)
             if own is None:
-                if not each.ended:
+                if each.ended:
+                    self.unheard.pop(each.subscription, None)
+                else:
                     self._out.append(Send(peer, Log((LogEntry(0, each.subscription, None, ended=True),))))
             elif each.ended:
                 self._renew(each.subscription)
+                del self.unheard[each.subscription]
             else:
                 self._peers[peer].told(each.subscription, each.index)
 
