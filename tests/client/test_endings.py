@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 import gapless
 from gapless.client.stream import Stream
 from gapless.client.subscription import QUEUE_MAX
+from gapless.server import driver
 from gapless.server.inquiry import status
 from gapless.sync import Network, connect
 
@@ -348,6 +350,62 @@ def test_nobody_waits_for_a_client_that_was_closed(network: Network, topic: Call
                     await asyncio.gather(opening, return_exceptions=True)
                 async with asyncio.timeout(2):
                     await (await publisher.publish({}))
+
+    asyncio.run(main())
+
+
+async def _publish_beside_a_frozen_broker(network: gapless.Network) -> float:
+    """A client is closed whose broker does not hear of it; returns how long its end holds a publisher up."""
+    source, sink = await network.connect(0), await network.connect(1)
+    await source.create_topic("t")
+    async with source.publisher("t") as publisher:
+        await sink.subscribe("t").__aenter__()
+        network._servers[1].driver.transport.cut_link(sink.name)
+        await sink.close()
+        began = time.monotonic()
+        async with asyncio.timeout(LIMIT):
+            await (await publisher.publish({}))
+    return time.monotonic() - began
+
+
+def test_who_ends_beside_a_frozen_broker_tells_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "LAST_SECONDS", 20.0)  # on a busy machine too
+
+    async def main() -> None:
+        async with gapless.Network(brokers=2) as network:
+            assert await _publish_beside_a_frozen_broker(network) < 10, "nobody waits for the lease"
+
+    asyncio.run(main())
+
+
+def test_who_is_not_heard_ends_nevertheless() -> None:
+    async def main() -> None:
+        async with gapless.Network(brokers=1) as network:
+            client = await network.connect()
+            await client.create_topic("t")
+            await client.subscribe("t").__aenter__()
+            await network.kill(0)
+            began = time.monotonic()
+            await client.close()
+            assert time.monotonic() - began < 10
+
+    asyncio.run(main())
+
+
+def test_a_client_whose_closing_is_cancelled_is_closed() -> None:
+    async def main() -> None:
+        async with gapless.Network(brokers=1) as network:
+            client = await network.connect()
+            await client.create_topic("t")
+            await client.subscribe("t").__aenter__()
+            await network.kill(0)
+            closing = asyncio.create_task(client.close())
+            await asyncio.sleep(0.1)
+            assert not closing.done(), "nobody hears of it"
+            closing.cancel()
+            assert isinstance((await asyncio.gather(closing, return_exceptions=True))[0], BaseException)
+            mine = {asyncio.current_task()}
+            await until(lambda: asyncio.all_tasks() == mine)
 
     asyncio.run(main())
 

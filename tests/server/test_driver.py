@@ -29,6 +29,7 @@ class Scripted:
         self.batches: list[list[Input]] = []
         self.deadline: Micros | None = None
         self.answers: Callable[[Input], list[Effect]] = lambda each: []
+        self.is_awaited = False
 
     def start(self, now: Micros) -> list[Effect]:
         return []

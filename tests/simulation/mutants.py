@@ -18,7 +18,8 @@ import msgspec
 import pytest
 
 from gapless.core import names
-from gapless.core.effects import Record
+from gapless.core.effects import Effect, Record
+from gapless.core.limits import Limits
 from gapless.core.messages.publisher import (
     Acknowledgement,
     Attached,
@@ -36,6 +37,7 @@ from gapless.core.orders.publisher.broker import PublisherBroker
 from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, source_of
 from gapless.core.orders.publisher.forwarding import Arrival, Forwarding
 from gapless.core.orders.publisher.log import Entry, PeerLog
+from gapless.core.orders.publisher.patience import Patience
 from gapless.core.orders.publisher.publishing import Publishing
 from gapless.core.orders.publisher.settling import Settling
 from gapless.core.orders.publisher.subscribing import Own, Subscribing, Taker
@@ -573,6 +575,20 @@ def ways_end_at_the_last_that_is_known(original: Original, self: Overlay, path: 
 @breaks(Subscriptions, "recover")
 def given_up_and_forgotten(original: Original, self: Subscriptions, records: Iterable[Record]) -> None:
     """Rule 12: a broker that has given a client up, and acknowledged what waited for it, forgets that."""
+
+
+@breaks(Patience, "__init__")
+def leases_begin_anew(
+    original: Original, self: Patience, limits: Limits, out: list[Effect], records: Iterable[Record] = ()
+) -> None:
+    """Rule 12: a broker that restarts waits a whole lease for a client, however long it has waited before."""
+    original(self, limits, out)
+
+
+@breaks(Patience, "back")
+def leases_never_begin_anew(original: Original, self: Patience, client: NodeId) -> None:
+    """Rule 12: a client that was away, and is back, has only the rest of its lease the next time."""
+    self._away.pop(client, None)
 
 
 @breaks(Subscriptions, "on_log")

@@ -512,6 +512,42 @@ def who_was_given_up_is_told_so() -> list[str]:
     return scene.faults(s=[1, 3], resets=1)
 
 
+def a_client_is_gone_and_its_broker_fails() -> list[str]:
+    """s has died, and b1 restarts again and again before the lease of s is over. What waits for s is
+    confirmed when b1 has run without it for a lease, and up to an eighth of one for each life."""
+    scene = Scene(chain("b0", "b1"), p="b0", s="b1")
+    scene.subscribe("s")
+    scene.run(100)
+    scene.world.crash("s", silently=True)
+    scene.publish("x")
+    for _ in range(4):
+        scene.run(20_000)
+        scene.world.crash("b1")
+        scene.run(3_000)
+        scene.world.restart("b1")
+    scene.run(3_000)
+    return scene.faults_of_custody()
+
+
+def a_client_is_back_and_its_broker_fails() -> list[str]:
+    """Nobody reaches s for most of its lease, twice; b1 restarts meanwhile, with another clock each time."""
+    scene = Scene(chain("b0", "b1"), p="b0", s="b1")
+    scene.subscribe("s")
+    scene.run(100)
+    for clock in (3_600 * SECOND, -20 * SECOND):
+        scene.part(("s", "b0"), ("s", "b1"))
+        scene.publish("x")
+        scene.run(40_000)
+        scene.world.crash("b1")
+        scene.world.clock_offset["b1"] = clock
+        scene.world.restart("b1")
+        scene.run(15_000)
+        scene.heal(("s", "b0"), ("s", "b1"))
+        scene.run(4_000)
+    scene.end()
+    return scene.faults(s=[1, 2])
+
+
 def who_was_reached_is_promised() -> list[str]:
     """When s subscribes, b6 misses b2, b3 and b4 behind it. Then b2, where p publishes, and b3 are reached;
     b4 is not, when b6 misses all three again, and what p publishes goes round b6."""
@@ -606,6 +642,8 @@ STORIES: dict[Story, tuple[str, ...]] = {
     settled_brokers_only_say_so: ("synced-at-once",),
     who_left_while_waiting_is_not_there: (),
     who_was_given_up_is_told_so: ("silent-about-the-forgotten",),
+    a_client_is_gone_and_its_broker_fails: ("leases-begin-anew",),
+    a_client_is_back_and_its_broker_fails: ("leases-never-begin-anew",),
     who_was_reached_is_promised: ("too-early-with-others",),
     held_beyond_delta: ("no-legitimacy",),
     a_way_that_is_learned_late: (),

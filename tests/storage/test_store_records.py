@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gapless.core.effects import (
+    ClientAway,
     EventsConfirmed,
     EventsRetained,
     IncarnationStarted,
@@ -51,6 +52,10 @@ def test_only_what_still_holds_is_kept(tmp_path: Path) -> None:
         EventsConfirmed("t", "p", 3),
         EventsConfirmed("loose", "p", 1),
         EventsConfirmed("loose", "p", 2),
+        ClientAway("c1", 7),
+        ClientAway("c2", 7),
+        ClientAway("c1"),
+        ClientAway("c2", 9),
     ]
     expected = [
         IncarnationStarted(2),
@@ -60,6 +65,7 @@ def test_only_what_still_holds_is_kept(tmp_path: Path) -> None:
         EventsConfirmed("t", "p", 3),
         EventsRetained((event(4), event(5))),
         EventsConfirmed("loose", "p", 2),
+        ClientAway("c2", 9),
     ]
     with open_store(tmp_path, "b1") as store:
         assert sorted(kept(store, records), key=str) == sorted(expected, key=str)

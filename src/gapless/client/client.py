@@ -221,9 +221,9 @@ class Client:
             self._end(NameInUseError(reason))
 
     async def close(self) -> None:
-        """Leave the network. Events that are not confirmed go on only from a named publisher."""
-        driver = self._driver
-        if driver is None:
+        """Leave the network: at once, if a broker hears of it, else after 1.5 seconds. Events that are not
+        confirmed go on only from a named publisher."""
+        if (driver := self._driver) is None:
             return
         for name in self._subscriptions:
             driver.request(UnsubscribeRequested(name))  # or publishers would wait for this client

@@ -18,6 +18,7 @@ from gapless.core.model import (
     Event,
     Incarnation,
     Link,
+    Micros,
     NodeId,
     Partition,
     StartCut,
@@ -127,6 +128,14 @@ class SubscriptionPurged(msgspec.Struct, frozen=True, tag=True):
     subscription: SubscriptionId
 
 
+class ClientAway(msgspec.Struct, frozen=True, tag=True):
+    """Record of a broker: a client that it looks after was away for so long while this broker ran; the last
+    one of the client holds. Nothing: it is back, or is not waited for any more."""
+
+    client: NodeId
+    lasted: Micros = 0
+
+
 def publisher_of(record: Record) -> str | None:
     """The publisher that a record of a client is about."""
     match record:
@@ -154,6 +163,7 @@ Record: TypeAlias = (
     | TopicDeclared
     | SubscriptionGivenUp
     | SubscriptionPurged
+    | ClientAway
 )
 """All that survives a crash of a node."""
 

@@ -73,6 +73,11 @@ class Leaf(Node[LeafOrder]):
         """Whether this client knows which topics there are; ``TopicsChanged`` tells when it does."""
         return self._told.known
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether publishers may wait for this client: the end of some subscription was not heard yet."""
+        return not self._is_over and any(order.has_unheard_ends for order in self.orders.values())
+
     def _end_batch(self, now: Micros) -> None:
         if any(order.name_is_lost for order in self.orders.values()):
             self._name_taken(f"another client named {self.overlay.me} is connected elsewhere in the network")

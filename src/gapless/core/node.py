@@ -109,6 +109,11 @@ class Node(Generic[OrderT]):
         """What this node says of itself when a session is set up."""
         return self.overlay.identity
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether others may wait for this node if it stops now, though it has told them that it does."""
+        return False
+
     def start(self, now: Micros) -> list[Effect]:
         """Begin this incarnation."""
         self.overlay.start(now)

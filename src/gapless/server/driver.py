@@ -51,6 +51,9 @@ INBOX_MAX = 512
 HOLD_SECONDS = 0.1
 LAST_BATCHES_MAX = 100
 """The most batches that are handled after the node was told to stop."""
+LAST_SECONDS = 1.5
+"""How long a node that stops goes on until nobody waits for it: long enough to suspect a broker that does not
+answer, and to tell one beside it."""
 REST_SECONDS = 0.0005
 """After a rest of this length a message is worked on without waiting for others that may come with it."""
 LATE_SECONDS, READING_SECONDS = 0.1, 0.001
@@ -116,6 +119,7 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._wakes_at = 0.0
         self._stopped = False
+        self._batch_ended: asyncio.Future[None] | None = None
         self.inputs = self.batches = 0
 
     def start(self) -> None:
@@ -125,13 +129,16 @@ class Driver:
 
     async def stop(self, reason: str, *, at_once: bool = False) -> None:
         """End the node: orderly, or at once like a crash."""
-        if not at_once:
-            await self._finish_requests()
-            self._send()
-        self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-        await self.transport.close(reason, at_once=at_once)
+        try:
+            if not at_once:
+                await self._finish_requests()
+                await self._be_heard()
+                self._send()
+        finally:
+            self._stopped = True
+            if self._timer is not None:
+                self._timer.cancel()
+            await self.transport.close(reason, at_once=at_once)
 
     async def _finish_requests(self) -> None:
         """Perform what is being written, and what was asked for before the end: an unsubscription that the
@@ -145,6 +152,17 @@ class Driver:
                 self._work()
             else:
                 return
+
+    async def _be_heard(self) -> None:
+        """Go on while others would wait for this node after its end, but not for long."""
+        self.resume()  # what it waits for comes behind what the application has not taken
+        try:
+            async with asyncio.timeout(LAST_SECONDS):
+                while self.node.is_awaited and not self._stopped:
+                    self._batch_ended = self._loop.create_future()
+                    await self._batch_ended
+        except TimeoutError:
+            pass  # others will find out that it is gone
 
     # -- inputs ----------------------------------------------------------------------------------------
 
@@ -332,6 +350,8 @@ class Driver:
             self.transport.tell(self.near())
             self._keep_addresses(self.near())
         self.observer.performed()
+        if self._batch_ended is not None and not self._batch_ended.done():
+            self._batch_ended.set_result(None)
         self._wake_later()
         if self._requests or self._inbox or self._heard:
             self._work_soon()

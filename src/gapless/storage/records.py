@@ -15,6 +15,7 @@ import msgspec
 
 from gapless.core.effects import (
     BrokerRemoved,
+    ClientAway,
     EventsConfirmed,
     EventsRetained,
     Founded,
@@ -54,6 +55,7 @@ _kept = msgspec.msgpack.Decoder(
     | NumberingBegun
     | TopicDeclared
     | SubscriptionGivenUp
+    | ClientAway
 )
 _event = msgspec.msgpack.Decoder(Event)
 _source = msgspec.json.Decoder(tuple[str, str])
@@ -99,6 +101,9 @@ def _changes(record: Record) -> Iterator[Change]:
             yield Put(_key("given up", subscription), _encode(record))
         case SubscriptionPurged(subscription=subscription):
             yield Delete(_key("given up", subscription))
+        case ClientAway(client=client, lasted=lasted):
+            key = _key("away", client)
+            yield Put(key, _encode(record)) if lasted else Delete(key)
         case _:
             assert_never(record)
 

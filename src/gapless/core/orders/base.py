@@ -169,6 +169,11 @@ class LeafOrder(Order):
     def release(self, publisher: str) -> None:
         """Forget a publisher of which nothing is retained."""
 
+    @property
+    def has_unheard_ends(self) -> bool:
+        """Whether somebody may wait for this client because no broker knows that a subscription has ended."""
+        return False
+
     @abstractmethod
     def subscribe(self, subscription: SubscriptionId, topic: str, selector: str, now: Micros) -> None:
         """The application subscribes; ``Live`` follows."""

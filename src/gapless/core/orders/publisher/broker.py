@@ -73,7 +73,7 @@ class PublisherBroker(BrokerOrder):
         """Events of clients that are not admitted yet."""
         self._refused: dict[NodeId, None] = {}
         """Clients of whom too much came: nothing was kept, nor is anything taken until they attach anew."""
-        self._patience = Patience(limits)
+        self._patience = Patience(limits, out, records)
         self._sessions_have_changed = False
 
     @property
@@ -93,6 +93,7 @@ class PublisherBroker(BrokerOrder):
 
     def session_up(self, peer: NodeId, now: Micros) -> None:
         """The log goes first on it, then what was waiting for it."""
+        self._patience.back(peer)
         self.subscriptions.session_up(peer)
         self._sessions_changed()
 
@@ -241,7 +242,8 @@ class PublisherBroker(BrokerOrder):
             self.forwarding.forget(now - self._limits.lease)
         if self._sessions_have_changed or self.subscriptions.has_absent:
             self._sessions_have_changed = False
-            self._patience.away(self.subscriptions.absent_clients(), now)
+            absent = self.subscriptions.absent_clients()
+            self._patience.away(absent, now, are_all=self.settling.has_settled)
             self._patience.plan(now, something_waits=bool(self.overlay.frontier.down))
 
     # -- the end of patience -------------------------------------------------------------------------------
@@ -256,6 +258,7 @@ class PublisherBroker(BrokerOrder):
         for target in (*self._patience.exhausted(now), *too_much):
             self.subscriptions.give_up(target, now)
             self.forwarding.give_up(target, now)
+        self._patience.note(now)
         self._patience.plan(now, something_waits=bool(waiting or self.overlay.frontier.down))
 
     def wake_at(self) -> Micros | None:

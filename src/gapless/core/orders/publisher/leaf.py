@@ -71,6 +71,11 @@ class PublisherLeaf(LeafOrder):
         """Forget a publisher of which nothing is retained."""
         self.publishing.release(publisher)
 
+    @property
+    def has_unheard_ends(self) -> bool:
+        """Whether no broker has said yet that it knows of the end of some subscription."""
+        return bool(self.subscribing.unheard)
+
     def subscribe(self, subscription: SubscriptionId, topic: str, selector: str, now: Micros) -> None:
         """The application subscribes; ``Live`` follows."""
         self.subscribing.subscribe(subscription, topic, selector)

@@ -111,6 +111,8 @@ class Subscribing:
         self.own: dict[SubscriptionId, Own] = {}  # by the id on the wire
         self.name_is_lost = False
         """Whether another client, at another broker, keeps the name of this one."""
+        self.unheard: dict[SubscriptionId, None] = {}
+        """Those that have ended, as long as no broker has echoed it."""
         self._ids: dict[SubscriptionId, SubscriptionId] = {}  # by the application's name
         self._overlay = overlay
         self._peers = peers
@@ -145,6 +147,7 @@ class Subscribing:
 
     def _end(self, unique: SubscriptionId) -> None:
         own = self.own.pop(unique)
+        self.unheard[unique] = None
         self._indexes[own.topic].remove(unique)
         for peer, peer_log in self._peers.items():
             peer_log.forget(unique)
@@ -165,11 +168,13 @@ class Subscribing:
     # -- what the brokers say ------------------------------------------------------------------------------
 
     def session_up(self, peer: NodeId) -> None:
-        """Tell a new session all subscriptions; what is live must be no news there."""
+        """Tell a new session all subscriptions, and ends that nobody may have heard of; what is live must be
+        no news there."""
         self._peers[peer] = PeerLog()
-        lines = tuple(self._line(peer, unique, own) for unique, own in self.own.items())
+        lines = [self._line(peer, unique, own) for unique, own in self.own.items()]
+        lines += [LogEntry(0, unique, None, ended=True) for unique in self.unheard]
         if lines:
-            self._out.append(Send(peer, Log(lines)))
+            self._out.append(Send(peer, Log(tuple(lines))))
 
     def sides_changed(self) -> None:
         """Other sessions must confirm now."""
@@ -179,12 +184,15 @@ class Subscribing:
         """The broker has these; it should not have what is not asked for, and know what is."""
         for each in entries:
             if each.subscription not in self.own:
-                if not each.ended:
+                if each.ended:
+                    self.unheard.pop(each.subscription, None)
+                else:
                     self._deny(peer, each)
             elif each.ended and each.rival > self._overlay.identity.incarnation:
                 self.name_is_lost = True
             elif each.ended:
                 self._renew(each.subscription, each.rival)
+                del self.unheard[each.subscription]
             else:
                 self._peers[peer].told(each.subscription, each.index)
 

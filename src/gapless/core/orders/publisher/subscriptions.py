@@ -164,7 +164,7 @@ class Subscriptions:
             if line.ended:
                 claimed = self._claimed.get(peer, ())
                 self._claimed[peer] = [each for each in claimed if each.subscription != line.subscription]
-            if line.subscription in self._forgotten:
+            if line.subscription in self._forgotten or (line.ended and line.body is None):
                 self._answer_forgotten(peer, line)
                 return
             if line.body is None or not is_selector(line.body.selector):
@@ -193,8 +193,10 @@ class Subscriptions:
 
     def _answer_forgotten(self, peer: NodeId, entry: LogEntry) -> None:
         """Who speaks of a subscription that has ended is told so: a broker, which waits until all know it,
-        and a client that was given up and is back. Only an answer, which has no index, is not answered."""
-        if entry.index or not entry.ended:
+        and a client that was given up and is back, or that waits until its end is heard. Only the answer of a
+        broker, which has no index, is not answered."""
+        is_leaf = self._overlay.sessions.up[peer].identity.is_leaf
+        if is_leaf or entry.index or not entry.ended:
             self._out.append(Send(peer, Log((LogEntry(0, entry.subscription, ended=True),))))
 
     def _may_say(self, peer: NodeId, entry: LogEntry, mine: Entry | None) -> bool:
