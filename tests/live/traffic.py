@@ -16,8 +16,8 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +26,7 @@ from zlib import crc32
 
 import gapless
 from gapless.server.inquiry import Survey, survey
-from live.harness import LiveNetwork
+from live.harness import BrokerProcess, LiveNetwork
 
 SYMBOLS = ("AAPL", "IBM", "NVDA", "SAP", "TSLA")
 VENUES = ("EU-W", "EU-C", "US-E", "ASIA")
@@ -224,7 +224,7 @@ class Traffic:
         self._per_second = per_second / len(FEEDS)
         self._stack = AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
-        self._homes: dict[str, str] = {}
+        self._clients: list[gapless.Client] = []
         self._blunders: list[dict[str, Any]] = []  # of the client library, which nobody would see otherwise
 
     async def __aenter__(self) -> Self:
@@ -250,7 +250,7 @@ class Traffic:
     async def _client(self, broker: str) -> gapless.Client:
         connecting = gapless.connect(self._network[broker].address, data=str(self._directory), timeout=LIMIT)
         client = await self._stack.enter_async_context(connecting)
-        self._homes[client.name] = broker
+        self._clients.append(client)
         return client
 
     async def feed(self, broker: str, name: str | None = None) -> Feed:
@@ -272,19 +272,6 @@ class Traffic:
         self.readers.append(reader)
         self._do(reader.run())
         return reader
-
-    @asynccontextmanager
-    async def visitor(self, broker: str, selector: str) -> AsyncIterator[Reader]:
-        """A reader that comes and goes."""
-        connecting = gapless.connect(self._network[broker].address, timeout=LIMIT)
-        async with connecting as client, client.subscribe(self.topic, selector) as subscription:
-            reader = Reader(f"visitor {selector or 'everything'} at {broker}", subscription, self.feeds)
-            reading = asyncio.create_task(reader.run())
-            try:
-                yield reader
-            finally:
-                reading.cancel()
-                await asyncio.gather(reading, return_exceptions=True)
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         self._tasks.append(asyncio.create_task(work))
@@ -373,7 +360,7 @@ class Traffic:
         """Whether every broker has its sessions, and every client is at its own broker."""
         found = await look(self._network)
         return is_whole(self._network, found) and all(
-            client in peers(found.reports[broker]) for client, broker in self._homes.items()
+            client.name in peers(found.reports[home_of(client)]) for client in self._clients
         )
 
     async def whole(self) -> None:
@@ -385,11 +372,21 @@ class Traffic:
             await asyncio.sleep(0.1)
 
 
+def home_of(client: gapless.Client) -> str:
+    """The broker that a client belongs to: the one it was connected to, or who has the place of that one."""
+    return client._node.identity.home or ""
+
+
 def check_logs(network: LiveNetwork) -> None:
     """Raise what a broker has logged and should not have."""
     for broker in network.brokers.values():
-        found = BLUNDERS.search(broker.log())
-        assert not found, f"{broker.name}: …{broker.log()[max(0, found.start() - 500) :][:4000]}"
+        check_log(broker)
+
+
+def check_log(broker: BrokerProcess) -> None:
+    """Raise what the broker has logged and should not have."""
+    found = BLUNDERS.search(broker.log())
+    assert not found, f"{broker.name}: …{broker.log()[max(0, found.start() - 500) :][:4000]}"
 
 
 async def look(network: LiveNetwork) -> Survey:

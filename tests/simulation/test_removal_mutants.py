@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gapless.core.messages import Removal
 from gapless.core.model import SECOND
 from gapless.core.node import Node
 from gapless.core.orders.publisher.forwarding import Forwarding
@@ -30,6 +31,14 @@ from support import (
     subscribe_all,
 )
 
+
+def remember_one(original: Callable[..., None], fates: Fates, removal: Removal) -> None:
+    """Of each name the last removal that was heard of."""
+    for key in [key for key in fates._removed if key[0] == removal.node]:
+        del fates._removed[key]
+    original(fates, removal)
+
+
 MUTANTS = {
     each.name: each
     for each in (
@@ -42,6 +51,7 @@ MUTANTS = {
         Mutant("links-come-back", Fates, "current", lambda _, self, link: link),
         Mutant("votes-do-not-count", Removing, "_why_not", lambda *_: None),
         Mutant("gone-round-for-ever", Forwarding, "mend", lambda *_: None),
+        Mutant("only-the-last-removal-of-a-name", Fates, "_remember", remember_one),
     )
 }
 
@@ -69,6 +79,25 @@ def who_is_gone_starts_again() -> bool:
     world.restart("x")
     world.run_for(RECOVERED)
     return not world.hosts["x"].is_up and own_links(world) == set(without(STAR, "x"))
+
+
+def a_name_is_removed_twice() -> bool:
+    """b was c's neighbour, is removed, and joins x; when x is removed, b has its place, and is c's neighbour
+    again. It stays so when x joins c and is removed once more."""
+    world = start_network(chain("b", "c", "d"), {})
+    crash_for_good(world, "b")
+    removed(world, "b")
+    world.add_broker("x", join=("c",))
+    world.run_for(RECOVERED)
+    world.replace("b", join=("x",))
+    world.run_for(RECOVERED)
+    crash_for_good(world, "x")
+    removed(world, "x")
+    world.replace("x", join=("c",))
+    world.run_for(RECOVERED)
+    crash_for_good(world, "x")
+    removed(world, "x")
+    return own_links(world) == {("b", "c"), ("c", "d")}
 
 
 def one_neighbour_sees_it() -> bool:
@@ -110,6 +139,7 @@ CAUGHT: dict[str, tuple[Story, tuple[Any, ...]]] = {
     "links-come-back": (who_is_gone_starts_again, ((),)),
     "votes-do-not-count": (one_neighbour_sees_it, ((),)),
     "gone-round-for-ever": (the_next_failure_is_the_first_again, ((),)),
+    "only-the-last-removal-of-a-name": (a_name_is_removed_twice, ((),)),
     "centre-takes-all-for-seen": (nothing_is_lost, ((2813,), (2889,))),
     "centre-listens-at-once": (nothing_is_lost, ((2578,), (2880,))),
     "nothing-said-again": (nothing_is_lost, ((2016,), (2051,))),

@@ -84,7 +84,7 @@ def _changes(record: Record) -> Iterator[Change]:
         case LinkFate(last=last):
             yield Put(_key("fate", last.node, last.join_point), _encode(record))
         case BrokerRemoved(removal=removal):
-            yield Put(_key("removal", removal.node), _encode(record))
+            yield Put(_key("removal", removal.node, str(removal.incarnation)), _encode(record))
         case MemberSince():
             yield Put(_key("member since"), _encode(record))
         case Founded():

@@ -58,7 +58,6 @@ def test_it_is_durable_and_told_once() -> None:
     fates = Fates(out)
     assert fates.note_removal(X_GONE)
     assert not fates.note_removal(X_GONE)
-    assert not fates.note_removal(Removal("x", 4, "c", (("c", 1),)))
     assert out == [Persist(BrokerRemoved(X_GONE))]
     assert fates.removals() == (X_GONE,)
     assert Fates([], (), fates.removals()).current(("c", "x")) == ("b", "c")
@@ -82,6 +81,24 @@ def test_a_later_life_may_join_again_and_be_removed_again() -> None:
     assert fates.note_removal(Removal("x", 6, "c", (("c", 2),)))
     assert fates.current(("c", "x")) is None
     assert fates.all() == (), "what it joined in lives that are removed means nothing"
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_link_that_a_removal_made_outlasts_the_next_removal_of_that_name(order: tuple[int, ...]) -> None:
+    """b was removed, and joined x. x was removed: b, which has its place, is a neighbour of c again. Then x
+    joins c, and is removed once more."""
+    removals = (
+        Removal("b", 1, "c", (("c", 2), ("e", 7))),
+        X_GONE,
+        Removal("x", 9, "c", (("c", 2),)),
+    )
+    fates = fates_of(*(removals[each] for each in order))
+    for known in (fates, Fates([], (), fates.removals())):
+        assert known.current(("b", "c")) == ("b", "c")
+        assert known.current(("e", "x")) == ("b", "e"), "so it was, whatever became of x later"
+        assert known.current(("c", "x")) is None
+        assert known.heir("x") == "c"
+        assert set(known.removals()) == set(removals)
 
 
 def test_whoever_joins_a_broker_that_is_back_knows_that_it_is() -> None:

@@ -8,7 +8,8 @@ two announcements of a link the one of the later incarnation holds, and in one i
 
 A broker that was *removed* has left all its links at once, and one of its neighbours, the centre, has taken
 its place: each of its links leads to the centre now. So a link that somebody still tells of is not only known
-to be gone, but also what it has become.
+to be gone, but also what it has become. A name may join again and be removed again: each of its removals is
+remembered, since the links that the earlier one made are there still.
 """
 
 from __future__ import annotations
@@ -25,17 +26,18 @@ FATES_MAX = 256
 
 class Fates:
     """The fates of links that one node remembers, each by the broker that left and its neighbour, and the
-    removals by the broker that was removed."""
+    removals by the broker that was removed and the last of its lives."""
 
     def __init__(
         self, out: list[Effect], known: Iterable[Joined] = (), removals: Iterable[Removal] = ()
     ) -> None:
         latest = list(known)[-FATES_MAX:]
         self._last: dict[tuple[NodeId, NodeId], Joined] = {_key(each): each for each in latest}
-        self._removed = {each.node: each for each in list(removals)[-FATES_MAX:]}
+        self._removed: dict[tuple[NodeId, Incarnation], Removal] = {}
+        self._last_removal: dict[NodeId, Removal] = {}
         self._out = out
-        for removal in self._removed.values():
-            self._forget_joins(removal)
+        for removal in removals:
+            self._remember(removal)
 
     def all(self) -> tuple[Joined, ...]:
         """All that is remembered of single links, to be told."""
@@ -56,16 +58,16 @@ class Fates:
 
     def knows(self, node: NodeId) -> bool:
         """Whether the broker was removed at some time, as far as this node remembers."""
-        return node in self._removed
+        return node in self._last_removal
 
     def removal(self, node: NodeId) -> Removal | None:
         """How the broker was removed, unless it has joined again since."""
-        found = self._removed.get(node)
+        found = self._last_removal.get(node)
         return found if found is not None and self._joined_in(node) <= found.incarnation else None
 
     def last_life(self, node: NodeId) -> Incarnation:
         """The latest life of a broker that was ever announced."""
-        known = self._removed.get(node)
+        known = self._last_removal.get(node)
         return max(self._joined_in(node), known.incarnation + 1 if known is not None else 0)
 
     # -- links -------------------------------------------------------------------------------------------
@@ -95,9 +97,7 @@ class Fates:
         fate = self._last.get((node, neighbour))
         if fate is not None and fate.left:
             gone.append(fate)
-        removal = self._removed.get(node)
-        if removal is not None and removal.removes(node, neighbour):
-            gone.append(removal)
+        gone += [each for each in self._removed.values() if each.removes(node, neighbour)]
         if not gone:
             return None
         last = max(gone, key=lambda each: each.incarnation)
@@ -123,7 +123,7 @@ class Fates:
         fate = self._last.get(_key(announced))
         if fate is not None and fate.rank > announced.rank:
             return True
-        removal = self._removed.get(announced.node)
+        removal = self._last_removal.get(announced.node)
         return removal is not None and not announced.left and removal.incarnation >= announced.incarnation
 
     def note(self, announced: Joined) -> bool:
@@ -131,7 +131,7 @@ class Fates:
         if not announced.left:
             self._is_back(announced)
         fate = self._last.get(_key(announced))
-        has_past = fate is not None or announced.node in self._removed
+        has_past = fate is not None or self.knows(announced.node)
         if not announced.left and not has_past:
             return False  # a first join
         if self.is_old(announced) or (fate is not None and fate.rank >= announced.rank):
@@ -140,23 +140,25 @@ class Fates:
         return True
 
     def note_removal(self, removal: Removal) -> bool:
-        """Remember that a broker was removed, durably; False when it is no news, or it has joined since."""
-        known = self._removed.get(removal.node)
-        if known is not None and known.incarnation >= removal.incarnation:
+        """Remember that a broker was removed, durably; False when it is no news."""
+        if (removal.node, removal.incarnation) in self._removed:
             return False
-        self._removed.pop(removal.node, None)
-        self._removed[removal.node] = removal
-        self._forget_joins(removal)
+        self._remember(removal)
         self._out.append(Persist(BrokerRemoved(removal)))
-        if len(self._removed) > FATES_MAX:
-            del self._removed[next(iter(self._removed))]
         return True
 
-    def _forget_joins(self, removal: Removal) -> None:
+    def _remember(self, removal: Removal) -> None:
         """What the broker joined in the lives that are removed is no fate of a link any more."""
+        node, last = removal.node, self._last_removal
+        self._removed[node, removal.incarnation] = removal
+        last[node] = max(removal, last.get(node, removal), key=lambda each: each.incarnation)
         for key, fate in list(self._last.items()):
-            if fate.node == removal.node and not fate.left and fate.incarnation <= removal.incarnation:
+            if fate.node == node and not fate.left and fate.incarnation <= removal.incarnation:
                 del self._last[key]
+        if len(self._removed) > FATES_MAX:
+            oldest = self._removed.pop(next(iter(self._removed)))
+            if last[oldest.node] is oldest:
+                del last[oldest.node]
 
     def _is_back(self, announced: Joined) -> None:
         """Who serves as a join point is in the network, in a later life than that in which it left; unless

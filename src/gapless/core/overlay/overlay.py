@@ -247,7 +247,7 @@ class Overlay:
         if message.network:
             self._membership.told(peer, message.network)
             self._end_sessions_with_strangers()
-        session.removals |= {each.node: each.incarnation for each in message.removals}
+        session.removals |= {(each.node, each.incarnation) for each in message.removals}
         if not self.removing.is_outdated(peer):
             self.outdated.pop(peer, None)
         removals = self.removing.heard(message.removals)

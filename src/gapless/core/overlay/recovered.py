@@ -34,10 +34,10 @@ class Recovered:
         self.links: dict[Link, bool] = {}
         """Each link, and whether it is marked."""
         self._fates: dict[tuple[NodeId, NodeId], Joined] = {}
-        self._removals: dict[NodeId, Removal] = {}
+        self._removals: list[Removal] = []
         for record in records:
             self._take(record)
-        self.fates = Fates(out, self._fates.values(), self._removals.values())
+        self.fates = Fates(out, self._fates.values(), self._removals)
 
     def _take(self, record: Record) -> None:
         match record:
@@ -54,7 +54,7 @@ class Recovered:
             case LinkFate(last=last):
                 self._fates[last.node, last.join_point] = last
             case BrokerRemoved(removal=removal):
-                self._removals[removal.node] = removal
+                self._removals.append(removal)
             case NetworkBound(network=network):
                 self.network = network
             case _:

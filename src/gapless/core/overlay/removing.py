@@ -149,7 +149,7 @@ class Removing:
         overlay = self._overlay
         session = overlay.sessions.up[peer]
         return not session.identity.is_leaf and any(
-            session.removals.get(each.node, -1) < each.incarnation
+            (each.node, each.incarnation) not in session.removals
             for each in overlay.joining.fates.removals()
             if each.centre == overlay.me and each.is_between(overlay.topology.way(peer))
         )
