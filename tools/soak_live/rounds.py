@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -64,6 +65,7 @@ class Soak:
         await self.traffic.flows()
         await self._nothing_is_stalled()
         self.rounds += 1
+        gc.collect()  # what is left of the crowd is no growth
 
     async def _repeat(
         self, act: Callable[[], Awaitable[None]], pause: float, until: float, is_through: Callable[[], bool]
