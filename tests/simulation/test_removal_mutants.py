@@ -32,6 +32,11 @@ from support import (
 )
 
 
+def joined_in(fates: Fates, node: str) -> int:
+    """The latest life in which the broker has joined."""
+    return max((each.incarnation for each in fates.all() if each.node == node and not each.left), default=0)
+
+
 def remember_one(original: Callable[..., None], fates: Fates, removal: Removal) -> None:
     """Of each name the last removal that was heard of."""
     for key in [key for key in fates._removed if key[0] == removal.node]:
@@ -52,6 +57,9 @@ MUTANTS = {
         Mutant("votes-do-not-count", Removing, "_why_not", lambda *_: None),
         Mutant("gone-round-for-ever", Forwarding, "mend", lambda *_: None),
         Mutant("only-the-last-removal-of-a-name", Fates, "_remember", remember_one),
+        Mutant(
+            "only-joins-say-who-is-back", Fates, "_joined_in", lambda _, self, node: joined_in(self, node)
+        ),
     )
 }
 
@@ -100,6 +108,15 @@ def a_name_is_removed_twice() -> bool:
     return own_links(world) == {("b", "c"), ("c", "d")}
 
 
+def two_have_had_each_others_place() -> bool:
+    """b is removed, and c has its place; b is back; c is removed, and b has its place."""
+    fates = Fates([], (), [Removal("b", 1, "c", (("c", 2),)), Removal("c", 2, "b", (("b", 3), ("d", 1)))])
+    try:
+        return fates.mended(("k", "c"), "h") == ("k", "b")
+    except RecursionError:
+        return False
+
+
 def one_neighbour_sees_it() -> bool:
     world = start_network(STAR, {})
     for name in "abcdf":
@@ -140,6 +157,7 @@ CAUGHT: dict[str, tuple[Story, tuple[Any, ...]]] = {
     "votes-do-not-count": (one_neighbour_sees_it, ((),)),
     "gone-round-for-ever": (the_next_failure_is_the_first_again, ((),)),
     "only-the-last-removal-of-a-name": (a_name_is_removed_twice, ((),)),
+    "only-joins-say-who-is-back": (two_have_had_each_others_place, ((),)),
     "centre-takes-all-for-seen": (nothing_is_lost, ((2813,), (2889,))),
     "centre-listens-at-once": (nothing_is_lost, ((2578,), (2880,))),
     "nothing-said-again": (nothing_is_lost, ((2016,), (2051,))),

@@ -56,6 +56,8 @@ def main() -> int:
     good = True
     try:
         good = asyncio.run(soak(directory, 60 * options.minutes, options.seed, options.rate))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        sys.exit("told to stop")
     finally:
         if good and not options.keep:
             shutil.rmtree(directory)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
-from gapless.server.inquiry import InquiryError, Survey, status, survey
+from gapless.server.inquiry import InquiryError, status, survey
 from live.harness import READY_SECONDS, LiveNetwork
 from live.traffic import check_log, peers
 from tools.soak_live.deck import Deck
@@ -104,17 +104,20 @@ class Brokers:
         return found
 
     async def _look_at_tree(self) -> None:
-        reports = (await self._survey()).reports.values()
-        self._links = {(a, b) for report in reports for a, b in report["links"]}
+        """Whoever is well is found from everywhere, or the network has come apart."""
+        await self._until("the brokers find each other", self._unfound)
+
+    async def _unfound(self) -> str:
+        found = await survey([self.network[name].address for name in self.up()])
+        self._links = {(a, b) for report in found.reports.values() for a, b in report["links"]}
+        missing = [name for name in self.up() if name not in found.reports]
+        return f"{', '.join(found.reports)} do not know {', '.join(missing)}" if missing else ""
 
     def _neighbours(self, name: str) -> list[str]:
         return sorted({other for link in self._links if name in link for other in link if other != name})
 
     def _new_name(self) -> str:
         return f"b{self._named}"
-
-    async def _survey(self) -> Survey:
-        return await survey([self.network[name].address for name in self.up()])
 
     # -- failures ------------------------------------------------------------------------------------------
 
@@ -196,12 +199,12 @@ class Brokers:
     async def _remove(self, name: str, neighbours: list[str]) -> None:
         """Ask as often as needed: until they have noticed, and while a neighbour is down."""
         await self._until(f"{name} is removed", lambda: self._command(name))
-        await self._until(f"everybody knows that {name} is removed", lambda: self._is_forgotten(name))
+        await self._until(f"everybody knows that {name} is removed", lambda: self._remembering(name))
         for each in neighbours:
             if each in self.network.brokers and each not in self.down:
                 await self._recovered(each)
 
-    async def _command(self, name: str) -> bool:
+    async def _command(self, name: str) -> str:
         url = ",".join(self.network[each].address for each in self.up())
         command = [sys.executable, "-m", "gapless", "broker", "remove", name, "--broker", url]
         process = await asyncio.create_subprocess_exec(
@@ -213,19 +216,17 @@ class Brokers:
             if process.returncode is None:
                 process.kill()
         assert process.returncode == 0 or said.startswith(b"error: "), said.decode()
-        return process.returncode == 0
+        return said.decode() if process.returncode else ""
 
-    async def _is_forgotten(self, name: str) -> bool:
+    async def _remembering(self, name: str) -> str:
         await self._look_at_tree()
-        return not self._neighbours(name)
+        return ", ".join(f"there is a link {link}" for link in self._links if name in link)
 
     async def _come_back(self, name: str, neighbours: list[str]) -> None:
         """Started from its old store it hears that it was removed, and ends; started again, it joins anew. It
         asks its old neighbours."""
-        near: list[str] = []
-        while not near:
-            near = [each for each in neighbours if each not in self.down]
-            await asyncio.sleep(0 if near else ASK_SECONDS)
+        while not (near := [each for each in neighbours if each not in self.down]):
+            await asyncio.sleep(ASK_SECONDS)
         with self._needing(near):
             self._prepare(name, near)
             broker = self.network[name]
@@ -240,33 +241,35 @@ class Brokers:
 
     async def _recovered(self, name: str) -> None:
         """Wait until the broker and its neighbours have each other, as far as they are up."""
-        await self._until(f"{name} has recovered", lambda: self._has_recovered(name))
+        await self._until(f"{name} has recovered", lambda: self._recovering(name))
 
-    async def _has_recovered(self, name: str) -> bool:
+    async def _recovering(self, name: str) -> str:
         report = await self._status(name)
         near = {other for link in report["links"] if name in link for other in link if other != name}
-        neighbours = [await self._status(each) for each in sorted(near) if each not in self.down]
-        return report["state"] == "operational" and all(
-            each["id"] in peers(report) and name in peers(each) for each in neighbours
-        )
+        for each in sorted(near):
+            other = await self._status(each) if each not in self.down else None
+            if other is not None and not (each in peers(report) and name in peers(other)):
+                return f"{name} and {each} do not have each other"
+        return "" if report["state"] == "operational" else f"{name} is {report['state']}"
 
     async def _status(self, name: str) -> dict[str, Any]:
         if name not in self.network.brokers:
             raise InquiryError(f"{name} is no more, and not everybody knows it")
         return await status(self.network[name].address)
 
-    async def _until(self, what: str, condition: Callable[[], Awaitable[bool]]) -> None:
+    async def _until(self, what: str, lacking: Callable[[], Awaitable[str]]) -> None:
+        """Wait until nothing is lacking, and everybody who is asked answers."""
         deadline = time.monotonic() + RECOVER_SECONDS
-        problem = ""
         while True:
             try:
-                if await condition():
-                    return
+                problem = await lacking()
             except InquiryError as error:
                 problem = str(error)
+            if not problem:
+                return
             if time.monotonic() > deadline:
                 logs = "\n".join(
                     f"{each.name}: {each.log_tail(10)}" for each in self.network.brokers.values()
                 )
-                raise AssertionError(f"not within {RECOVER_SECONDS:g} s: {what}\n{problem}\n{logs}")
+                raise AssertionError(f"not within {RECOVER_SECONDS:g} s: {what}; {problem}\n{logs}")
             await asyncio.sleep(ASK_SECONDS)

@@ -39,18 +39,32 @@ ACTS = {
 }
 
 
+class Reader:
+    """Reads one subscription."""
+
+    def __init__(self, subscription: gapless.Subscription) -> None:
+        self.subscription = subscription
+        self.seen: dict[str, int] = {}
+        """The last sequence that it got of each publisher."""
+        self.reading = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        async with self.subscription:
+            async for item in self.subscription:
+                if isinstance(item, gapless.Event):
+                    self.seen[item.publisher] = item.sequence
+
+    async def stop(self) -> None:
+        await _cancel(self.reading)
+        await self.subscription.close()
+
+
 @dataclass(eq=False)
 class Subscriber:
-    """A client with its subscriptions, each with who reads it."""
+    """A client with its subscriptions."""
 
     client: RecordedClient
-    reading: dict[gapless.Subscription, asyncio.Task[None]] = field(default_factory=dict)
-
-    async def stop_reading(self, subscription: gapless.Subscription) -> None:
-        task = self.reading.pop(subscription)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await subscription.close()
+    readers: list[Reader] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -64,8 +78,7 @@ class Writer:
     writing: asyncio.Task[None]
 
     async def stop_writing(self) -> None:
-        self.writing.cancel()
-        await asyncio.gather(self.writing, return_exceptions=True)
+        await _cancel(self.writing)
 
 
 class Crowd:
@@ -104,14 +117,17 @@ class Crowd:
             await self._subscribe()
 
     async def finish(self) -> None:
-        """All is mended: everybody returns, publishes once more, and has it confirmed; everybody is live,
-        everything is reached and nothing is under way. The checkers judge."""
+        """All is mended: everybody returns, is live and gets what is published now, and all is confirmed. So
+        nothing is under way any more, and the checkers judge."""
         await asyncio.gather(*self._returning)
+        await self._until("all subscriptions are live and reach everybody", self._unreached)
+        marks = {each.name: each.publisher.published for each in self._writers}
+        for reader in self._readers():
+            reader.seen.clear()
+        await self._until("all subscriptions get new events", lambda: self._idle(marks))
         for writer in self._writers:
             await writer.stop_writing()
-            await writer.publisher.publish(attributes(writer.name, writer.publisher.published + 1))
         await self._until("the crowd's events are confirmed", self._unconfirmed)
-        await self._until("all subscriptions are live and reach everybody", self._unreached)
         faults = await asyncio.to_thread(self.recording.judged)
         self.totals += self.recording.counts()
         if faults:
@@ -135,7 +151,7 @@ class Crowd:
     def check(self) -> None:
         """Raise what has gone wrong so far."""
         tasks = [each.writing for each in self._writers]
-        tasks += [task for each in self._subscribers for task in each.reading.values()]
+        tasks += [each.reading for each in self._readers()]
         for task in [*tasks, *self._returning]:
             if task.done() and not task.cancelled():
                 task.result()
@@ -156,18 +172,28 @@ class Crowd:
         ]
 
     def _unreached(self) -> list[str]:
-        all_of_them = [each for subscriber in self._subscribers for each in subscriber.reading]
         return [
             f"{each.name} does not reach {each.unreachable}"
-            for each in all_of_them
+            for each in (reader.subscription for reader in self._readers())
             if each.latency is None or each.unreachable
         ]
+
+    def _idle(self, marks: dict[str, int]) -> list[str]:
+        return [
+            f"{reader.subscription.name} gets nothing of {name} after {mark}"
+            for reader in self._readers()
+            for name, mark in marks.items()
+            if reader.seen.get(name, 0) <= mark
+        ]
+
+    def _readers(self) -> list[Reader]:
+        return [reader for subscriber in self._subscribers for reader in subscriber.readers]
 
     # -- acts --------------------------------------------------------------------------------------------
 
     async def act(self) -> None:
         """Somebody comes, goes, or comes back."""
-        here = [each for each in self._subscribers if each.reading]
+        here = [each for each in self._subscribers if each.readers]
         possible = set(ACTS)
         if len(self._subscribers) >= SUBSCRIBERS_MAX:
             possible.discard("subscribe")
@@ -182,8 +208,8 @@ class Crowd:
         elif kind.startswith("cut off"):
             self._cut_off(self._rng.choice(here), is_long=kind != "cut off briefly")
         elif kind == "unsubscribe":
-            subscriber = self._rng.choice(here)
-            await subscriber.stop_reading(self._rng.choice(list(subscriber.reading)))
+            readers = self._rng.choice(here).readers
+            await readers.pop(self._rng.randrange(len(readers))).stop()
         else:
             subscriber = self._rng.choice(here)
             self._subscribers.remove(subscriber)
@@ -198,13 +224,13 @@ class Crowd:
             self._rng.shuffle(self._subscribers)
         subscriber = self._subscribers[-1]
         subscription = subscriber.client.subscribe(TOPIC, self._rng.choice(SELECTORS))
-        subscriber.reading[subscription] = asyncio.create_task(_read(subscription))
+        subscriber.readers.append(Reader(subscription))
 
     async def _close(self, subscriber: Subscriber, *, silently: bool = False) -> None:
         if silently:
             await subscriber.client.vanish()
-        for each in list(subscriber.reading):
-            await subscriber.stop_reading(each)
+        for each in subscriber.readers:
+            await each.stop()
         await subscriber.client.close()
 
     def _cut_off(self, subscriber: Subscriber, *, is_long: bool) -> None:
@@ -254,10 +280,9 @@ class Crowd:
         raise AssertionError("no broker lets a client in")
 
 
-async def _read(subscription: gapless.Subscription) -> None:
-    async with subscription:
-        async for _ in subscription:
-            pass
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def _write(publisher: gapless.Publisher) -> None:

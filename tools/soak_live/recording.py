@@ -181,12 +181,14 @@ class RecordedClient(Client):
 
     def cut(self, brokers: list[str]) -> None:
         """Let nothing pass between here and these brokers."""
+        self.recording.trace.append(trace.Cut(t=self.recording.now, nodes=(self.name, self.home)))
         for each in brokers:
             if self._driver is not None:
                 self._driver.transport.cut_link(each)
 
     def heal(self, brokers: list[str]) -> None:
         """Let everything pass again."""
+        self.recording.trace.append(trace.Heal(t=self.recording.now, nodes=(self.name, self.home)))
         for each in brokers:
             if self._driver is not None:
                 self._driver.transport.heal_link(each)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -62,8 +63,9 @@ class Soak:
         await self.traffic.whole()
         await self.crowd.finish()
         await self.traffic.flows()
-        await self._custody_is_left()
+        await self._nothing_is_stalled()
         self.rounds += 1
+        gc.collect()  # what is left of the crowd is no growth
 
     async def _repeat(
         self, act: Callable[[], Awaitable[None]], pause: float, until: float, is_through: Callable[[], bool]
@@ -75,15 +77,15 @@ class Soak:
             self.crowd.check()
             self.brokers.check()
 
-    async def _custody_is_left(self) -> None:
-        """Whoever has gone is forgotten: no broker holds anything for the crowd any more."""
+    async def _nothing_is_stalled(self) -> None:
+        """Whoever has gone is forgotten: no broker holds anything for it any more."""
         deadline = time.monotonic() + LIMIT
         while True:
             reports = (await look(self.network)).reports
             stalled = {name: report["stalled"] for name, report in reports.items() if report["stalled"]}
             if not stalled:
                 return
-            assert time.monotonic() < deadline, f"this is still in custody: {stalled}"
+            assert time.monotonic() < deadline, f"this still waits: {stalled}"
             await asyncio.sleep(0.5)
 
     # -- figures -------------------------------------------------------------------------------------------

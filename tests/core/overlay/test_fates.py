@@ -101,6 +101,20 @@ def test_a_link_that_a_removal_made_outlasts_the_next_removal_of_that_name(order
         assert set(known.removals()) == set(removals)
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_who_was_there_when_another_one_was_removed_is_back(order: tuple[int, ...]) -> None:
+    """b is removed, and c has its place; b joins again; c is removed, and b has its place. Who hears of both
+    removals only, as a newcomer does, must not look for b at c and for c at b."""
+    removals = (Removal("b", 1, "c", (("c", 2),)), Removal("c", 2, "b", (("b", 3), ("d", 1))))
+    fates = fates_of(*(removals[each] for each in order))
+    assert fates.removal("b") is None
+    assert fates.heir("b") == fates.heir("c") == "b"
+    assert fates.mended(("k", "b"), "h") == fates.mended(("k", "c"), "h") == ("k", "b")
+    assert fates.current(("c", "d")) == ("b", "d")
+    fates.note_removal(Removal("b", 3, "d", (("d", 1),)))
+    assert fates.heir("b") == fates.heir("c") == "d"
+
+
 def test_whoever_joins_a_broker_that_is_back_knows_that_it_is() -> None:
     fates = fates_of(X_GONE)
     fates.note(Joined("e", "x", 8))

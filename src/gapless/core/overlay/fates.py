@@ -112,9 +112,11 @@ class Fates:
         return max(lives, default=0)
 
     def _joined_in(self, node: NodeId) -> Incarnation:
-        """The latest life in which the broker is known to have joined, anywhere."""
-        joins = (each.incarnation for each in self._last.values() if each.node == node and not each.left)
-        return max(joins, default=0)
+        """The latest life in which the broker is known to have had a place, anywhere: it had joined, or was a
+        neighbour of one that was removed. So those who were removed cannot be each other's heirs in turn."""
+        lives = [each.incarnation for each in self._last.values() if each.node == node and not each.left]
+        lives += [life for each in self._removed.values() for name, life in each.neighbours if name == node]
+        return max(lives, default=0)
 
     # -- announcements -----------------------------------------------------------------------------------
 
