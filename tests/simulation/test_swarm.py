@@ -464,6 +464,33 @@ def verdicts(mutant: str, seeds: range) -> Iterator[str]:
             yield from simulate_swarm(seed)[0].counts
 
 
+@pytest.mark.parametrize(
+    ("mutant", "found"),
+    [
+        (None, {}),
+        ("leases-begin-anew", {"waited for longer than a lease"}),
+        ("leases-never-begin-anew", {"given up too early"}),
+    ],
+)
+def test_who_waits_longer_or_shorter_than_a_lease_is_noticed(mutant: str | None, found: set[str]) -> None:
+    """A client is gone for three leases, and its broker crashes meanwhile; it is back, and goes again."""
+    limits = Limits(lease=4 * PLAIN.breath)
+    with broken(mutant) if mutant else nullcontext():
+        script = calm(limits=limits, clients=1)
+        stage, world = script.stage, script.stage.world
+        script.crowd.subscribe(stage)
+        world.run_for(SECOND)
+        for _ in range(2):
+            assert crashes.wear_down(stage)
+            world.run_for(4 * limits.lease)
+            assert world.hosts["c0"].is_up
+            world.crash("c0")
+            world.run_for(limits.lease // 2)
+            world.restart("c0")
+            world.run_for(SECOND)
+    assert set(stage.trouble) == set(found)
+
+
 def test_what_is_never_confirmed_is_a_violation() -> None:
     assert any(each.startswith("never") for each in verdicts("no-resend", range(10_000, 10_010)))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from gapless.core.model import NodeId
 from gapless.simulation.swarm.stage import Stage
 
 
@@ -79,3 +82,28 @@ def crash_a_client(stage: Stage) -> bool:
         stage.world.crash(victim, silently=stage.rng.random() < 0.5)
     stage.crashed(victim)
     return True
+
+
+def wear_down(stage: Stage) -> bool:
+    """A client is gone for longer than its lease, and its broker crashes again and again meanwhile."""
+    clients = stage.clients()
+    if not clients:
+        return False
+    client = stage.rng.choice(clients)
+    stage.world.crash(client, silently=stage.rng.random() < 0.5)
+    stage.world.at(stage.world.now + 3 * stage.features.limits.lease, stage.restart, client)
+    _hit(stage, client)
+    return True
+
+
+def _hit(stage: Stage, client: NodeId) -> None:
+    """Crash the broker of a client that is gone, for a moment, and do so again after a part of the lease."""
+    world, features, home = stage.world, stage.features, stage.world.homes[client]
+    if world.hosts[client].is_up or not stage.is_open:
+        return
+    if stage.may_crash(home):
+        world.crash(home)
+        stage.crashed(home)
+        world.at(world.now + features.breath // 4, stage.restart, home)
+    pause = features.limits.lease * stage.rng.randrange(25, 60) // 100
+    world.at(world.now + pause, partial(_hit, stage), client)

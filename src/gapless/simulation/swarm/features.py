@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from gapless.core.limits import Limits
 from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, Micros, OrderName, Topic
 from gapless.core.overlay.sessions import Timing
 from gapless.simulation.network import Latency
-from gapless.simulation.swarm.squeezes import Squeeze, repertoire
+from gapless.simulation.swarm.squeezes import REST, Squeeze, repertoire
 
-FAULTS = (
+USUAL = (
     "crash",
     "crash silently",
     "crash and lose what is under way",
@@ -41,6 +41,9 @@ FAULTS = (
     "aim at a message",
     "aim at a phase",
 )
+WEARING = "wear a broker down"
+"""What only seeds have whose leases are short: in others no lease ends."""
+FAULTS = (*USUAL, WEARING)
 """Acts that a seed may have or not."""
 CALM = ("publish", "burst", "subscribe", "unsubscribe", "connect", "heal")
 """Acts that every seed has."""
@@ -106,8 +109,8 @@ def features_of(seed: int) -> Features:
     delta = rng.choice((1, 1, 1, 2) if beyond else (1, 1, 1, 2, 2, 3, 3))
     latency, timing = _times(rng)
     share = rng.choice((0.15, 0.4, 0.7))
-    faults = tuple(each for each in FAULTS if rng.random() < share) or (rng.choice(FAULTS),)
-    return Features(
+    faults = tuple(each for each in USUAL if rng.random() < share) or (rng.choice(USUAL),)
+    features = Features(
         delta=delta,
         max_down=delta + (rng.choice((1, 1, 2, 5, 6, 6)) if beyond else 0),
         brokers=rng.choice((3, 5, 6, 7, 8, 8) if beyond else (2, 3, 3, 3, 4, 4, 5, 6, 8)),
@@ -132,6 +135,15 @@ def features_of(seed: int) -> Features:
         proxying=rng.random() < 0.3,
         clock_steps=rng.random() < 0.5,
     )
+    return _wearing(features, Random(f"swarm {seed} {WEARING}"))
+
+
+def _wearing(features: Features, rng: Random) -> Features:
+    """With a generator of its own: all that has nothing to do with it stays as it is drawn."""
+    if features.limits.lease > 10 * features.breath or rng.random() < 0.5:
+        return features
+    squeeze = (WEARING, "publish", REST, "publish", REST, "publish", REST, "publish")
+    return replace(features, faults=(*features.faults, WEARING), repertoire=(*features.repertoire, squeeze))
 
 
 def _times(rng: Random) -> tuple[Latency, Timing]:

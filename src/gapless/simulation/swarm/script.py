@@ -6,7 +6,8 @@ from gapless.core.model import SECOND, Micros
 from gapless.simulation.swarm import crashes, links, membership, names
 from gapless.simulation.swarm.aiming import Aims
 from gapless.simulation.swarm.clients import Crowd
-from gapless.simulation.swarm.features import CALM
+from gapless.simulation.swarm.features import CALM, WEARING
+from gapless.simulation.swarm.leases import Leases
 from gapless.simulation.swarm.squeezes import KINDS, REST
 from gapless.simulation.swarm.stage import Act, Stage
 from gapless.simulation.swarm.watching import Watch
@@ -53,6 +54,7 @@ class Script:
             "remove": membership.remove,
             "aim at a message": self.aims.at_a_message,
             "aim at a phase": self.aims.at_a_phase,
+            WEARING: crashes.wear_down,
             "publish": crowd.publish,
             "burst": crowd.burst,
             "subscribe": crowd.subscribe,
@@ -62,6 +64,8 @@ class Script:
         }
         self.closes = self._write()
         self.watch.look_every(stage.features.breath // 4)
+        self.leases = Leases(stage)
+        self.leases.look_every(stage.features.breath // 8)
 
     def _write(self) -> Micros:
         """Spread the acts over the time; the answer is when the last one is done."""

@@ -1,0 +1,101 @@
+"""How long brokers wait for clients that are gone: a lease of their own running time, over all restarts.
+
+Nor are they given up earlier. That is judged while a run goes on, since in the end everybody is back, or all
+leases have ended. Of each life of a broker only that counts which must be durable: whole parts of a lease,
+and one less, because the last write may have been torn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gapless.core.broker import Broker
+from gapless.core.effects import IncarnationStarted, SubscriptionGivenUp
+from gapless.core.limits import Limits
+from gapless.core.model import Incarnation, Micros, NodeId, OrderName
+from gapless.core.orders.publisher import PublisherBroker
+from gapless.core.orders.publisher.patience import PARTS
+from gapless.simulation.swarm.stage import Stage
+
+
+@dataclass(slots=True)
+class Absence:
+    """A client that is gone, as its broker should see it."""
+
+    last_life: Incarnation
+    """Of the client."""
+    earlier: Micros = 0
+    """How long lives of its broker have waited that are over."""
+    life: Incarnation = 0
+    """Of the broker, the last one that waited."""
+    lasted: Micros = 0
+    """How long that has."""
+
+
+class Leases:
+    """Looks now and then at the clients that are down, and at their brokers."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._lease = stage.features.limits.lease
+        self._part = max(1, self._lease // PARTS)
+        self._absences: dict[NodeId, Absence] = {}
+        self._seen_at: dict[NodeId, Micros] = {}
+        """When each client had a session with its own broker, at the latest."""
+        self._read: dict[NodeId, int] = {}
+        """How many of the records of each broker were looked at."""
+
+    def look_every(self, span: Micros) -> None:
+        """Look at them from now on, as long as things may break."""
+        stage = self._stage
+        if stage.features.limits.custody >= Limits().custody:  # else it may be because too much waits
+            self._look_for_the_given_up()
+        for client in stage.world.homes:
+            if not self._is_waited_for(client, span):
+                self._absences.pop(client, None)
+            if client in stage.world.hosts[stage.world.homes[client]].connections:
+                self._seen_at[client] = stage.world.now
+        if stage.is_open:
+            stage.world.at(stage.world.now + span, self.look_every, span)
+
+    def _is_waited_for(self, client: NodeId, span: Micros) -> bool:
+        """Note that a client was gone, and waited for, for a span more; or that it is not."""
+        world = self._stage.world
+        host, home = world.hosts[client], world.hosts[world.homes[client]]
+        has_twin = client in world.twins or client in world.twins.values()
+        if host.is_up or has_twin or home.name in world.departed:
+            return False
+        last_life = max(each.incarnation for each in host.store if isinstance(each, IncarnationStarted))
+        absence = self._absences.setdefault(client, Absence(last_life))
+        if absence.last_life != last_life:
+            return False
+        if not isinstance(home.node, Broker):
+            return True
+        order = home.node.orders[OrderName.PUBLISHER]
+        assert isinstance(order, PublisherBroker)
+        if not order.settled:
+            return True
+        if client in order.peers or client not in order.subscriptions.own_clients():
+            return False
+        self._note(absence, home.node.identity.incarnation, span)
+        return True
+
+    def _look_for_the_given_up(self) -> None:
+        """A broker has given up a client of its own: it was away for a lease."""
+        world = self._stage.world
+        for name in world.brokers():
+            store = world.hosts[name].store
+            new, self._read[name] = store[self._read.get(name, 0) :], len(store)
+            clients = [each.client for each in new if isinstance(each, SubscriptionGivenUp)]
+            for client in [each for each in clients if world.homes[each] == name]:
+                if world.now - self._seen_at.get(client, 0) < self._lease:
+                    self._stage.trouble["given up too early"] += 1
+
+    def _note(self, absence: Absence, life: Incarnation, span: Micros) -> None:
+        if absence.life == life:
+            absence.lasted += span
+        else:
+            absence.earlier += max(0, absence.lasted // self._part - 1) * self._part
+            absence.life, absence.lasted = life, 0
+        if absence.earlier + absence.lasted > self._lease + self._part:
+            self._stage.trouble["waited for longer than a lease"] += 1
