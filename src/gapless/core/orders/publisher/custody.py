@@ -26,8 +26,8 @@ from gapless.core.orders.publisher.vectors import Numbers
 Source = tuple[str, str]
 """A stream of events: topic and publisher."""
 
-Targets: TypeAlias = Mapping[NodeId, Path]
-"""Targets and the paths that lead to them."""
+Targets: TypeAlias = Mapping[Path, Path]
+"""Targets, each with who stands before it (``Entry.destination``), and the paths that lead to them."""
 
 Waiting: TypeAlias = Mapping[NodeId | None, Targets]
 """Targets by the peer that was asked to reach them; ``None``: there is nobody to ask now. It is replaced,
@@ -108,6 +108,6 @@ class Custody:
         counts: dict[NodeId, int] = {}
         for stream in self.streams.values():
             for held in stream.held.values():
-                for target in held.waiting.get(None, ()):
+                for target in {destination[0] for destination in held.waiting.get(None, ())}:
                     counts[target] = counts.get(target, 0) + 1
         return counts

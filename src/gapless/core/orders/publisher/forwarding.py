@@ -263,12 +263,12 @@ class Forwarding:
             if not peer_log.knew_all(epoch):
                 unaware = [each for each in matching if not peer_log.knew(each, epoch)]
                 header = replace(header, excluded=tuple(dict.fromkeys((*header.excluded, *unaware))))
-        waiting: dict[NodeId | None, dict[NodeId, Path]] = {}
+        waiting: dict[NodeId | None, dict[Path, Path]] = {}
         for subscription in matching:
             entry = self._log[subscription]
             path = entry.body.path
             if path[-1:] != (arrival.direction,) and subscription not in header.excluded:
-                waiting.setdefault(self._overlay.next_hop(path), {})[entry.target] = path
+                waiting.setdefault(self._overlay.next_hop(path), {})[entry.destination] = path
         return Way(header, waiting)
 
     def _tags(self, header: Header) -> tuple[Partition, ...]:
@@ -382,10 +382,10 @@ class Forwarding:
                 if peer in held.senders:
                     held.senders = tuple(each for each in held.senders if each != peer)
 
-    def give_up(self, target: NodeId, now: Micros) -> None:
-        """Nobody waits for the target any more; what waited only for it is confirmed."""
+    def give_up(self, is_gone: Callable[[Path], bool], now: Micros) -> None:
+        """Nobody waits for these destinations any more; what waited only for them is confirmed."""
         for group in self.custody.by_route():
-            waiting = _without(group[0].waiting, target)
+            waiting = _without(group[0].waiting, is_gone)
             for held in group:
                 held.waiting = waiting
                 if not waiting:
@@ -405,9 +405,9 @@ class Forwarding:
         entry = self._log[subscription]
         for group in self.custody.by_route():
             waiting = group[0].waiting
-            if subscription in waiting.get(None, ()):
-                found = _without(waiting, subscription)
-                nobody = {**found.get(None, {}), entry.target: entry.body.path}
+            if (subscription,) in waiting.get(None, ()):
+                found = _without(waiting, lambda each: each == (subscription,))
+                nobody = {**found.get(None, {}), entry.destination: entry.body.path}
                 waiting = {**found, None: nobody}
                 for held in group:
                     held.waiting = waiting
@@ -456,7 +456,7 @@ class Forwarding:
 
     def _reassigned(self, waiting: Waiting) -> tuple[Waiting, list[NodeId]]:
         """Every target with its next hop of now, and those hops that have got some."""
-        moved: dict[NodeId, NodeId | None] = {}
+        moved: dict[Path, NodeId | None] = {}
         for hop, targets in waiting.items():
             for target, path in targets.items():
                 nearest = self._overlay.next_hop(path)
@@ -467,9 +467,9 @@ class Forwarding:
         return _assigned(waiting, moved), [hop for hop in dict.fromkeys(moved.values()) if hop is not None]
 
 
-def _assigned(waiting: Waiting, to: Mapping[NodeId, NodeId | None]) -> Waiting:
+def _assigned(waiting: Waiting, to: Mapping[Path, NodeId | None]) -> Waiting:
     """The same targets, some of them assigned to others."""
-    found: dict[NodeId | None, dict[NodeId, Path]] = {}
+    found: dict[NodeId | None, dict[Path, Path]] = {}
     for hop, targets in waiting.items():
         for target, path in targets.items():
             found.setdefault(to.get(target, hop), {})[target] = path
@@ -479,15 +479,15 @@ def _assigned(waiting: Waiting, to: Mapping[NodeId, NodeId | None]) -> Waiting:
 def _mended(waiting: Waiting, mended: Callable[[Path], Path]) -> Waiting:
     """The same targets on their ways of now; whoever was the last known one of a way may be another one."""
     return {
-        hop: {(way[0] if (way := mended(path)) else target): way for target, path in targets.items()}
+        hop: {((way := mended(path))[:2] or target): way for target, path in targets.items()}
         for hop, targets in waiting.items()
     }
 
 
-def _without(waiting: Waiting, target: NodeId) -> Waiting:
-    """The same without one target."""
+def _without(waiting: Waiting, is_gone: Callable[[Path], bool]) -> Waiting:
+    """The same without some targets."""
     kept = {
-        hop: {each: path for each, path in targets.items() if each != target}
+        hop: {each: path for each, path in targets.items() if not is_gone(each)}
         for hop, targets in waiting.items()
     }
     return {hop: targets for hop, targets in kept.items() if targets}
