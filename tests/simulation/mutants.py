@@ -36,7 +36,7 @@ from gapless.core.node import Node
 from gapless.core.orders.publisher.broker import PublisherBroker
 from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, source_of
 from gapless.core.orders.publisher.forwarding import Arrival, Forwarding
-from gapless.core.orders.publisher.log import Entry, PeerLog
+from gapless.core.orders.publisher.log import Entry, PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.patience import Patience
 from gapless.core.orders.publisher.publishing import Publishing
 from gapless.core.orders.publisher.settling import Settling
@@ -270,8 +270,8 @@ def match_again_on_resend(original: Original, self: Forwarding) -> None:
         waiting = {target for targets in held.waiting.values() for target in targets}
         for subscription in self._log.index(held.event.topic).match(held.event.attributes):
             entry = self._log[subscription]
-            if entry.target not in waiting and not directions.intersection(entry.body.path[-1:]):
-                more = {**held.waiting.get(None, {}), entry.target: entry.body.path}
+            if entry.destination not in waiting and not directions.intersection(entry.body.path[-1:]):
+                more = {**held.waiting.get(None, {}), entry.destination: entry.body.path}
                 held.waiting = {**held.waiting, None: more}
         held.header = msgspec.structs.replace(held.header, epoch=self._log.length)
     original(self)
@@ -667,6 +667,12 @@ def silent_about_the_forgotten(
     """X-P0-17: a client that was given up and is back is not told so, since what it says has no index."""
     if entry.index:
         original(self, peer, entry)
+
+
+@breaks(SubscriptionLog, "is_wanted")
+def names_alone_tell_clients(original: Original, self: SubscriptionLog, destination: Path) -> bool:
+    """What waits for a client that has died waits on while another one of its name is elsewhere."""
+    return any(each.target == destination[0] and not each.ended for each in self.after(0))
 
 
 # -- names and networks (``gapless.core.names``) -----------------------------------------------------------

@@ -14,6 +14,7 @@ from gapless.core.effects import LinkAdded, NetworkBound
 from gapless.core.model import MILLISECOND, SECOND, Micros, NodeId, link
 from gapless.simulation.faults import Faults, Window
 from gapless.simulation.run import Options, simulate
+from gapless.simulation.trace import Confirm
 from gapless.simulation.world import World
 from simulation.mutants import MUTANTS, broken
 from simulation.scene import Scene
@@ -209,6 +210,26 @@ def the_clocks_say_who_is_the_later_one() -> list[str]:
     return two_clients_at_different_brokers("s", "s'", clock=3_600 * SECOND, keeps="s")
 
 
+def a_client_that_comes_back_at_another_broker() -> list[str]:
+    """s dies while events wait for it, and comes back under its name at another broker. It has ended what it
+    had subscribed before: nobody waits for that any more, and the publisher goes on."""
+    scene = Scene(chain("a", "b", "c"), p="b", s="a")
+    scene.subscribe("s")
+    scene.run(100)
+    scene.world.crash("s", silently=True)
+    scene.publish("x", "x")
+    scene.run(100)
+    scene.world.add_client_twin("s", home="c")
+    scene.subscribe("s'")
+    scene.run(1_000)
+    scene.publish("x")
+    scene.run(1_000)
+    receipts = [each.sequence for each in scene.world.trace if isinstance(each, Confirm)]
+    got = scene.got("s'")
+    wrong = [] if got == [3] else [f"s' got {got}"]
+    return wrong if receipts == [1, 2, 3] else [*wrong, f"{receipts} are confirmed"]
+
+
 STORIES: dict[Story, tuple[str, ...]] = {
     a_twin_does_not_evict_the_first: ("any-life-replaces-a-session",),
     a_twin_does_not_go_round_those_who_refuse_it: ("go-round-who-refuses",),
@@ -223,6 +244,7 @@ STORIES: dict[Story, tuple[str, ...]] = {
     the_later_one_keeps_the_name_though_it_does_not_subscribe: ("rivals-never-yield",),
     the_later_one_keeps_the_name_though_only_it_subscribes: ("rivals-do-not-hear-of-each-other",),
     the_clocks_say_who_is_the_later_one: ("rivals-never-yield",),
+    a_client_that_comes_back_at_another_broker: ("names-alone-tell-clients",),
 }
 """Each story, and the mutants that get it wrong."""
 

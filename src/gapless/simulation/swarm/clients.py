@@ -43,7 +43,7 @@ class Crowd:
     def connect(self, stage: Stage) -> bool:
         """A client comes for the first time; often to one of the newest brokers, whatever its state."""
         world, rng = stage.world, stage.rng
-        homes = [name for name in world.brokers() if name not in stage.leaving]
+        homes = self._homes()
         if len(world.homes) >= MOST_CLIENTS or not homes:
             return False
         name = f"c{len(world.homes)}"
@@ -60,8 +60,8 @@ class Crowd:
         self._watch.looks_at(host)
 
     def double(self, stage: Stage) -> bool:
-        """Somebody starts a second client of a name. It takes the name over, or waits until that is free and
-        gives up after a while (``Stage.end_second``)."""
+        """Somebody starts a second client of a name, at the same broker or another. It takes the name over,
+        or waits until that is free and gives up after a while (``Stage.end_second``)."""
         world, rng = stage.world, stage.rng
         names = [
             each for each in stage.clients() if each not in world.twins and f"{each}'" not in world.hosts
@@ -70,7 +70,8 @@ class Crowd:
             return False
         first, take_over = rng.choice(names), rng.random() < 0.6
         world.clock_offset[f"{first}'"] = len(world.homes)
-        host = world.add_client_twin(first, take_over=take_over)
+        home = rng.choice([None, *self._homes()])
+        host = world.add_client_twin(first, home=home, take_over=take_over)
         self._moves_in(host)
         self._subscribe(host.name)
         if take_over:
@@ -123,6 +124,10 @@ class Crowd:
                 self.stage.world.publish(client, client, topic.name, self._event("x"))
 
     # -- helpers ---------------------------------------------------------------------------------------
+
+    def _homes(self) -> list[NodeId]:
+        """The brokers that a client may come to."""
+        return [name for name in self.stage.world.brokers() if name not in self.stage.leaving]
 
     def _event(self, kind: str | None = None) -> dict[str, Any]:
         rng = self.stage.rng

@@ -255,9 +255,11 @@ class PublisherBroker(BrokerOrder):
             return
         waiting = self.forwarding.custody.unreachable()
         too_much = [each for each, count in waiting.items() if count > self._limits.custody]
-        for target in (*self._patience.exhausted(now), *too_much):
+        gone = [*self._patience.exhausted(now), *too_much]
+        for target in gone:
             self.subscriptions.give_up(target, now)
-            self.forwarding.give_up(target, now)
+        if gone:
+            self.forwarding.give_up(lambda destination: destination[0] in gone, now)
         self._patience.note(now)
         self._patience.plan(now, something_waits=bool(waiting or self.overlay.frontier.down))
 

@@ -27,8 +27,8 @@ from gapless.core.overlay.topology import Topology
 Source = tuple[str, str]
 """A stream of events: topic and publisher."""
 
-Targets: TypeAlias = Mapping[NodeId, Path]
-"""Targets and the paths that lead to them."""
+Targets: TypeAlias = Mapping[Path, Path]
+"""Targets, each with who stands before it (``Entry.destination``), and the paths that lead to them."""
 
 Waiting: TypeAlias = Mapping[NodeId | None, Targets]
 """Targets by the peer that was asked to reach them; ``None``: there is nobody to ask now. It is replaced,
@@ -40,9 +40,9 @@ def source_of(event: Event) -> Source:
     return event.topic, event.publisher
 
 
-def assigned(waiting: Waiting, to: Mapping[NodeId, NodeId | None]) -> Waiting:
+def assigned(waiting: Waiting, to: Mapping[Path, NodeId | None]) -> Waiting:
     """The same targets, some of them assigned to others."""
-    found: dict[NodeId | None, dict[NodeId, Path]] = {}
+    found: dict[NodeId | None, dict[Path, Path]] = {}
     for hop, targets in waiting.items():
         for target, path in targets.items():
             found.setdefault(to.get(target, hop), {})[target] = path
@@ -52,15 +52,15 @@ def assigned(waiting: Waiting, to: Mapping[NodeId, NodeId | None]) -> Waiting:
 def mended(waiting: Waiting, mend: Callable[[Path], Path]) -> Waiting:
     """The same targets on their ways of now; whoever was the last known one of a way may be another one."""
     return {
-        hop: {(way[0] if (way := mend(path)) else target): way for target, path in targets.items()}
+        hop: {((way := mend(path))[:2] or target): way for target, path in targets.items()}
         for hop, targets in waiting.items()
     }
 
 
-def without(waiting: Waiting, target: NodeId) -> Waiting:
-    """The same without one target."""
+def without(waiting: Waiting, is_gone: Callable[[Path], bool]) -> Waiting:
+    """The same without some targets."""
     kept = {
-        hop: {each: path for each, path in targets.items() if each != target}
+        hop: {each: path for each, path in targets.items() if not is_gone(each)}
         for hop, targets in waiting.items()
     }
     return {hop: targets for hop, targets in kept.items() if targets}
@@ -143,6 +143,6 @@ class Custody:
         counts: dict[NodeId, int] = {}
         for stream in self.streams.values():
             for held in stream.held.values():
-                for target in held.waiting.get(None, ()):
+                for target in {destination[0] for destination in held.waiting.get(None, ())}:
                     counts[target] = counts.get(target, 0) + 1
         return counts

@@ -14,7 +14,7 @@ tags) is decided once for all its events, and so is the way of those that match 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -275,12 +275,12 @@ class Forwarding:
             if not peer_log.knew_all(epoch):
                 unaware = [each for each in matching if not peer_log.knew(each, epoch)]
                 header = replace(header, excluded=tuple(dict.fromkeys((*header.excluded, *unaware))))
-        waiting: dict[NodeId | None, dict[NodeId, Path]] = {}
+        waiting: dict[NodeId | None, dict[Path, Path]] = {}
         for subscription in matching:
             entry = self._log[subscription]
             path = entry.body.path
             if path[-1:] != (arrival.direction,) and subscription not in header.excluded:
-                waiting.setdefault(self._overlay.next_hop(path), {})[entry.target] = path
+                waiting.setdefault(self._overlay.next_hop(path), {})[entry.destination] = path
         return Way(header, waiting)
 
     def _tags(self, header: Header) -> tuple[Partition, ...]:
@@ -410,10 +410,10 @@ class Forwarding:
                 if peer in held.senders:
                     held.senders = tuple(each for each in held.senders if each != peer)
 
-    def give_up(self, target: NodeId, now: Micros) -> None:
-        """Nobody waits for the target any more; what waited only for it is confirmed."""
+    def give_up(self, is_gone: Callable[[Path], bool], now: Micros) -> None:
+        """Nobody waits for these destinations any more; what waited only for them is confirmed."""
         for group in self.custody.by_route():
-            self._wait_for(group, without(group[0].waiting, target), now)
+            self._wait_for(group, without(group[0].waiting, is_gone), now)
         self._retry_blocked()
 
     def _wait_for(self, group: Sequence[Held], waiting: Waiting, now: Micros) -> None:
@@ -437,10 +437,10 @@ class Forwarding:
         path = entry.body.path
         for group in self.custody.by_route():
             waiting = group[0].waiting
-            if subscription in waiting.get(None, ()):
-                found = without(waiting, subscription)
+            if (subscription,) in waiting.get(None, ()):
+                found = without(waiting, lambda each: each == (subscription,))
                 if path[-1] != group[0].came_from(self._overlay.topology):
-                    found = {**found, None: {**found.get(None, {}), entry.target: path}}
+                    found = {**found, None: {**found.get(None, {}), entry.destination: path}}
                 self._wait_for(group, found, now)
 
     def begin_anew(self, senders: Collection[NodeId], now: Micros) -> None:
@@ -487,7 +487,7 @@ class Forwarding:
 
     def _reassigned(self, waiting: Waiting) -> tuple[Waiting, list[NodeId]]:
         """Every target with its next hop of now, and those hops that have got some."""
-        moved: dict[NodeId, NodeId | None] = {}
+        moved: dict[Path, NodeId | None] = {}
         for hop, targets in waiting.items():
             for target, path in targets.items():
                 nearest = self._overlay.next_hop(path)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gapless.core.messages.publisher import Body, Confirmation, Taken
-from gapless.core.model import Generation, Incarnation, NodeId, SubscriptionId
+from gapless.core.model import Generation, Incarnation, NodeId, Path, SubscriptionId
 from gapless.core.orders.base import parsed
 from gapless.matching import MatchIndex
 
@@ -54,6 +54,12 @@ class Entry:
     def target(self) -> NodeId:
         """The node that events must reach: the first of the path, or nobody as long as there is none."""
         return self.body.path[0] if self.body.path else self.subscription
+
+    @property
+    def destination(self) -> Path:
+        """The target and who stands before it: a client may be another one than that of the same name at
+        another broker, which is alive or has left something to do."""
+        return self.body.path[:2] or (self.subscription,)
 
 
 @dataclass(slots=True)
@@ -157,9 +163,9 @@ class SubscriptionLog:
         """Forget that a subscription has ended."""
         assert self._entries.pop(subscription).ended, "only what has ended is forgotten"
 
-    def is_wanted(self, target: NodeId) -> bool:
-        """Whether some subscription leads to the target."""
-        return any(entry.target == target and not entry.ended for entry in self._entries.values())
+    def is_wanted(self, destination: Path) -> bool:
+        """Whether some subscription leads there."""
+        return any(entry.destination == destination and not entry.ended for entry in self._entries.values())
 
     def index(self, topic: str) -> MatchIndex[SubscriptionId]:
         """Which subscriptions an event of the topic matches."""

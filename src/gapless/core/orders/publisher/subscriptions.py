@@ -233,15 +233,15 @@ class Subscriptions:
         given_up: bool = False,
         rival: Incarnation = 0,
     ) -> None:
-        target = self._log[subscription].target
+        destination = self._log[subscription].destination
         self._log.end(subscription, given_up=given_up, rival=rival)
         if given_up:
             self._given_up.setdefault(subscription, False)
             for peer, peer_log in self._peers.items():
                 if self._overlay.sessions.up[peer].identity.is_leaf:
                     peer_log.given_up[subscription] = None
-        if not self._log.is_wanted(target):
-            self._forwarding.give_up(target, now)
+        if not self._log.is_wanted(destination):
+            self._forwarding.give_up(lambda each: each == destination, now)
         self._ended[subscription] = None
         self._has_news = True
 
