@@ -146,11 +146,9 @@ def a_guest_that_has_gone_home() -> list[str]:
 
 
 def a_guest_that_its_own_broker_takes_to_be_there() -> list[str]:
-    """p has gone to y1, and b has not noticed that its link to p is cut; but b has seen what p published at
-    y1. When y1 is gone and s comes, b must not say that p goes on after what it published at b."""
-    scene = Scene(STAR, p="b", s="y2", t="y2")
-    scene.subscribe("t")
-    scene.run(100)
+    """p has gone to y1, and b has not noticed that its link to p is cut. But y1 has told b that p is there,
+    before it took anything. When y1 is gone and s comes, b must not say that p goes on where it was."""
+    scene = Scene(STAR, p="b", s="y2")
     scene.publish("x")
     scene.run(100)
     scene.world.cut("p", "b")
@@ -158,14 +156,44 @@ def a_guest_that_its_own_broker_takes_to_be_there() -> list[str]:
     scene.run(100)
     scene.publish("x")
     scene.run(100)
+    _comes_after_a_guest(scene)
+    return scene.faults(s=[3])
+
+
+def an_adopted_publisher_that_its_old_broker_takes_to_be_there() -> list[str]:
+    """p has died, and b has not noticed; q, which is at y1, goes on with its publisher. All that b knows is
+    that it has seen what was published at y1."""
+    scene = Scene(STAR, p="b", q="b", s="y2", t="y2")
+    scene.part(("q", "b"))
+    scene.subscribe("t")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    scene.world.crash("p", silently=True)
+    _adopt(scene)
+    scene.world.publish("q", "p", TOPIC, {"kind": "x"})
+    scene.run(100)
+    _comes_after_a_guest(scene, "q")
+    return scene.faults(s=[3], t=[1, 2, 3])
+
+
+def _comes_after_a_guest(scene: Scene, client: NodeId = "p") -> None:
+    """y1 is gone when s comes; then the client publishes at another broker."""
     scene.world.crash("y1")
     scene.run(20)
     scene.subscribe("s")
     scene.run(50)
     assert scene.is_live("s")
-    scene.publish("x")
+    scene.world.publish(client, "p", TOPIC, {"kind": "x"})
     scene.end()
-    return scene.faults(s=[3], t=[1, 2, 3])
+
+
+def _adopt(scene: Scene) -> None:
+    """q goes on with the publisher of p, and has its records."""
+    store = scene.world.hosts["p"].store
+    records = [each for each in store if publisher_of(each) == "p"]
+    store[:] = [each for each in store if each not in records]
+    scene.world.adopt("q", "p", records)
 
 
 def an_adopted_publisher() -> list[str]:
@@ -195,10 +223,7 @@ def _adopted_at(broker: NodeId) -> Scene:
     scene.publish("x", "x")
     scene.run(5)
     scene.world.crash("p")
-    store = scene.world.hosts["p"].store
-    records = [each for each in store if publisher_of(each) == "p"]
-    store[:] = [each for each in store if each not in records]
-    scene.world.adopt("q", "p", records)
+    _adopt(scene)
     scene.run(3_000)
     return scene
 
@@ -802,7 +827,8 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_move_while_a_subscription_is_under_way: ("settled-once-is-settled", "admit-whoever-moved"),
     a_side_asks_its_own_sides: (),
     a_guest_of_an_unreached_broker: ("guests-begin-silently",),
-    a_guest_that_its_own_broker_takes_to_be_there: ("who-has-moved-is-still-here",),
+    a_guest_that_its_own_broker_takes_to_be_there: ("guests-are-not-named",),
+    an_adopted_publisher_that_its_old_broker_takes_to_be_there: ("who-has-moved-is-still-here",),
     an_adopted_publisher: ("the-adopted-are-too-early", "the-adopted-are-taken-for-ones-own"),
     an_adopted_publisher_out_of_reach: ("the-adopted-are-taken-for-ones-own",),
     a_guest_that_has_gone_home: ("guests-are-not-missed",),

@@ -454,9 +454,15 @@ def admit_who_publishes_for_the_first_time(original: Original, self: PublisherBr
 
 
 @breaks(Settling, "want")
-def settled_once_is_settled(original: Original, self: Settling, purpose: Hashable) -> None:
+def settled_once_is_settled(original: Original, self: Settling, purpose: Hashable, *about: object) -> None:
     """Rule 11: who has settled once is taken to know everything ever after."""
     self._needs.setdefault(purpose, 0)
+
+
+@breaks(Settling, "want")
+def guests_are_not_named(original: Original, self: Settling, purpose: Hashable, *about: object) -> None:
+    """Rule 11: a broker that has not noticed that a client is gone takes it to publish there still."""
+    original(self, purpose)
 
 
 @breaks(Settling, "_sides")

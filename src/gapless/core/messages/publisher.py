@@ -63,11 +63,20 @@ class LogReceived(msgspec.Struct, frozen=True, array_like=True, tag="log-ok"):
     """All pieces of a long log have arrived."""
 
 
+class Guest(msgspec.Struct, frozen=True, array_like=True):
+    """A client that publishes at another broker than before, and since which generation."""
+
+    client: NodeId
+    generation: int
+
+
 class SyncWanted(msgspec.Struct, frozen=True, array_like=True, tag="sync"):
     """Answer when your log, as streamed to me, has all that your sides other than mine know by now."""
 
     round: int
     """The number of the question, to be given back; of two questions the later one has the higher number."""
+    guests: tuple[Guest, ...] = ()
+    """Whom it is asked for: they publish at you no longer."""
 
 
 class Synced(msgspec.Struct, frozen=True, array_like=True, tag="synced"):

@@ -13,6 +13,7 @@ from gapless.core.messages.publisher import (
     AttachWanted,
     Confirmed,
     Detached,
+    Guest,
     Log,
     LogReceived,
     Publications,
@@ -62,7 +63,7 @@ class PublisherBroker(BrokerOrder):
         self.peers: dict[NodeId, PeerLog] = {}
         self._outbox = Outbox(out, limits.batch)
         self.forwarding = Forwarding(overlay, self.log, self.peers, self._outbox)
-        self.settling = Settling(overlay, self.peers, out)
+        self.settling = Settling(overlay, self.peers, out, piece=limits.piece)
         self.subscriptions = Subscriptions(
             overlay, self.log, self.peers, self.forwarding, out, settling=self.settling, limits=limits
         )
@@ -139,8 +140,8 @@ class PublisherBroker(BrokerOrder):
                 self.subscriptions.on_log_received(peer)
             case Confirmed(confirmations=confirmations):
                 self.subscriptions.on_confirmed(peer, confirmations)
-            case SyncWanted(round=number):
-                self.settling.on_wanted(peer, number)
+            case SyncWanted():
+                self._on_sync_wanted(peer, message, now)
             case Synced(round=number):
                 self.settling.on_synced(peer, number)
             case Attached():
@@ -152,6 +153,13 @@ class PublisherBroker(BrokerOrder):
             case Superseded(topic=topic, publisher=publisher, generation=generation):
                 self.forwarding.supersede((topic, publisher), generation, now)
 
+    def _on_sync_wanted(self, peer: NodeId, wanted: SyncWanted, now: Micros) -> None:
+        """Another broker asks, and says who publishes there now; clients do not ask."""
+        if not self.overlay.sessions.up[peer].identity.is_leaf:
+            for guest in wanted.guests:
+                self.forwarding.detached(guest.client, now, before=guest.generation)
+            self.settling.on_wanted(peer, wanted)
+
     def _on_publications(self, peer: NodeId, runs: Sequence[Run], now: Micros) -> None:
         if not self.overlay.sessions.up[peer].identity.is_leaf:
             for run in runs:
@@ -161,7 +169,7 @@ class PublisherBroker(BrokerOrder):
             return  # a client that does as it should publishes where it is attached
         if peer in self._waiting:
             if self._is_guest(peer):
-                self.settling.want(("events", peer))
+                self.settling.want(("events", peer), Guest(peer, self._attached[peer].generation))
             self._maybe_admit(peer, now)
         if peer in self._waiting:
             self._wait(peer, runs)

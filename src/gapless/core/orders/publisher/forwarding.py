@@ -381,10 +381,11 @@ class Forwarding:
 
     # -- sessions ----------------------------------------------------------------------------------------
 
-    def detached(self, leaf: NodeId, now: Micros) -> None:
-        """The client's publishers publish elsewhere from now on."""
-        for source in [source for source, (client, _) in self.present.items() if client == leaf]:
-            self._has_left(source, now)
+    def detached(self, leaf: NodeId, now: Micros, *, before: int | None = None) -> None:
+        """The client's publishers publish elsewhere from now on, or from that generation on."""
+        for source, (client, (_, came_in)) in list(self.present.items()):
+            if client == leaf and (before is None or came_in < before):
+                self._has_left(source, now)
 
     def _has_left(self, source: Source, now: Micros) -> None:
         """The publisher publishes elsewhere: its client says so, or is gone, or a later generation has come.

@@ -10,6 +10,9 @@ all that lies behind it. Knowledge of an earlier moment would not do: a session 
 nothing any more, and what was learned behind it since is known elsewhere, and promised. Whatever was known
 anywhere when the question was asked is streamed ahead of the answer (rule 2).
 
+A question names the clients that it is asked for. Whoever takes one of them to publish there still, because
+it has not noticed yet that the client is gone, knows better before anything is taken elsewhere.
+
 Questions are numbered in *rounds*. All that is asked for in one batch shares a round, and a peer is not asked
 again before it has answered: many publishers that move at once cost a few questions.
 """
@@ -20,11 +23,15 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from gapless.core.effects import Effect, Send
-from gapless.core.messages.publisher import Synced, SyncWanted
+from gapless.core.messages.publisher import Guest, Synced, SyncWanted
 from gapless.core.model import NodeId
+from gapless.core.orders.base import pieces
 from gapless.core.orders.publisher.log import PeerLog
 from gapless.core.overlay.overlay import Overlay
 
+NO_ROUND = 0
+"""Before all rounds: whoever has more guests to name than a question may asks several, and this one means
+nothing but its guests."""
 START = "start"
 """The purpose of the first round: to know what this broker, which has just started, has forgotten."""
 
@@ -37,32 +44,43 @@ class Question:
     """The round of the peer."""
     round: int
     """The round of this broker that answers it."""
+    guests: tuple[Guest, ...]
+    """Whom the peer asks for."""
 
 
 class Settling:
     """The questions that one broker asks and answers."""
 
-    def __init__(self, overlay: Overlay, peers: Mapping[NodeId, PeerLog], out: list[Effect]) -> None:
+    def __init__(
+        self, overlay: Overlay, peers: Mapping[NodeId, PeerLog], out: list[Effect], *, piece: int
+    ) -> None:
         self.has_settled = False
         """Whether this broker was told, at some time since it started, all that its sides know."""
         self._overlay = overlay
         self._peers = peers
         self._out = out
-        self._round = 0
+        self._piece = piece
+        """How many guests a question may name."""
+        self._round = NO_ROUND
         """The last round that has begun."""
         self._needs: dict[Hashable, int] = {START: 1}
         """What this broker waits for itself, with the round that it needs."""
+        self._guests: dict[Hashable, Guest] = {}
+        """By purpose the client whose events wait for it."""
         self._questions: dict[NodeId, Question] = {}
 
     # -- what this broker needs --------------------------------------------------------------------------
 
-    def want(self, purpose: Hashable) -> None:
+    def want(self, purpose: Hashable, guest: Guest | None = None) -> None:
         """The purpose needs everything that is known anywhere at this moment, or when it was first named."""
         self._needs.setdefault(purpose, self._round + 1)
+        if guest is not None:
+            self._guests[purpose] = guest
 
     def forget(self, purpose: Hashable) -> None:
         """The purpose needs nothing any more."""
         self._needs.pop(purpose, None)
+        self._guests.pop(purpose, None)
 
     def is_settled(self, purpose: Hashable, *, beyond_barriers: bool = True) -> bool:
         """Whether all sides have answered what the purpose wants; unless it does without what lies behind a
@@ -84,9 +102,10 @@ class Settling:
 
     # -- what others need --------------------------------------------------------------------------------
 
-    def on_wanted(self, peer: NodeId, number: int) -> None:
+    def on_wanted(self, peer: NodeId, wanted: SyncWanted) -> None:
         """A peer asks: ask all others. Of several questions of a peer the last one stands for all."""
-        self._questions[peer] = Question(number, self._round + 1)
+        earlier = self._questions[peer].guests if peer in self._questions else ()
+        self._questions[peer] = Question(wanted.round, self._round + 1, (*earlier, *wanted.guests))
 
     def on_synced(self, peer: NodeId, number: int) -> None:
         """A peer has answered."""
@@ -118,7 +137,11 @@ class Settling:
         peer_log = self._peers[peer]
         if peer_log.asked < needed and peer_log.answered == peer_log.asked:
             peer_log.asked = max(needed, self._round)
-            self._out.append(Send(peer, SyncWanted(peer_log.asked)))
+            passed_on = (each for question in self._questions.values() for each in question.guests)
+            guests = tuple(dict.fromkeys((*self._guests.values(), *passed_on)))
+            *some, last = [*pieces(guests, self._piece)] or [()]
+            self._out += [Send(peer, SyncWanted(NO_ROUND, each)) for each in some]
+            self._out.append(Send(peer, SyncWanted(peer_log.asked, last)))
 
     def _sides(self) -> list[NodeId]:
         """Who has to answer: the active peers, and those that are held. These are there, only not ready; what
