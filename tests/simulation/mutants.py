@@ -9,7 +9,7 @@ that catches it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -34,7 +34,7 @@ from gapless.core.node import Node
 from gapless.core.orders.publisher.broker import PublisherBroker
 from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, source_of
 from gapless.core.orders.publisher.forwarding import Arrival, Forwarding
-from gapless.core.orders.publisher.log import Entry, PeerLog
+from gapless.core.orders.publisher.log import Cut, Entry, PeerLog
 from gapless.core.orders.publisher.publishing import Publishing
 from gapless.core.orders.publisher.settling import Settling
 from gapless.core.orders.publisher.subscribing import Own, Subscribing, Taker
@@ -392,6 +392,27 @@ def superseded_and_forgotten(
     original(self, source, generation, now)
     if known and not self.custody.streams[source].held and not self.custody.streams[source].highest:
         self.custody.streams[source].generation = (0, 0)
+
+
+@breaks(Forwarding, "supersede")
+def who_is_superseded_is_still_there(
+    original: Original, self: Forwarding, source: Source, generation: Generation, now: Micros
+) -> None:
+    """Rule 3: a publisher is where it was, until its word comes that it has left, whatever came since."""
+    here = self.present.get(source)
+    original(self, source, generation, now)
+    if here is not None:
+        self.present[source] = here
+
+
+@breaks(Cut, "add")
+def who_was_there_is_there(
+    original: Original, self: Cut, taken: Mapping[str, Taken], present: Iterable[str]
+) -> None:
+    """Rule 3: a publisher that is somewhere is taken to be where its last event was taken."""
+    before = dict(self.present)
+    original(self, taken, present)
+    self.present |= before | dict.fromkeys(present)
 
 
 @breaks(Forwarding, "_note_idle")

@@ -84,6 +84,11 @@ class Taken(msgspec.Struct, frozen=True, array_like=True, order=True):
     guest: bool = False
     """Whether another broker took it."""
 
+    @property
+    def position(self) -> tuple[int, int]:
+        """Where it is in what the publisher has published."""
+        return self.numbering, self.sequence
+
 
 class Confirmation(msgspec.Struct, frozen=True, array_like=True):
     """All behind the sender have the subscription except ``pending``; may be repeated with new values."""

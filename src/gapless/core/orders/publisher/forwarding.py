@@ -202,7 +202,8 @@ class Forwarding:
 
     def supersede(self, source: Source, generation: Generation, now: Micros) -> None:
         """Drop all that is held of older generations, and tell those who sent it. What is still under way of
-        them must vanish too, so the generation is remembered, whether it comes here or not."""
+        them must vanish too, so the generation is remembered, whether it comes here or not. Who published
+        here in an older one has left, whether its word of that has come or not."""
         stream = self.custody.streams.get(source)
         if stream is not None and stream.generation >= generation:
             return
@@ -210,6 +211,8 @@ class Forwarding:
         for held in superseded:
             for sender in held.senders:
                 self._outbox.supersede(sender, source, generation)
+        if source in self.present:
+            self._leaves(source, now)
         stream = self.custody.streams[source] = Stream(generation)
         self._note_idle(source, stream, now)
 
@@ -361,13 +364,14 @@ class Forwarding:
     def detached(self, leaf: NodeId, now: Micros) -> None:
         """The client's publishers publish elsewhere from now on."""
         for source in [source for source, (client, _) in self.present.items() if client == leaf]:
-            del self.present[source]
-            self._missed.clear()
-            if source[1] in self.entered.get(source[0], ()):
-                self._left[source] = now
-            stream = self.custody.streams.get(source)
-            if stream is not None:
-                self._note_idle(source, stream, now)
+            self._leaves(source, now)
+            self._note_idle(source, self.custody.streams[source], now)
+
+    def _leaves(self, source: Source, now: Micros) -> None:
+        del self.present[source]
+        self._missed.clear()
+        if source[1] in self.entered.get(source[0], ()):
+            self._left[source] = now
 
     def session_down(self, peer: NodeId, now: Micros) -> None:
         """Nobody confirms on this session any more, and nobody is to be told on it."""
