@@ -144,6 +144,33 @@ def a_guest_that_has_gone_home() -> list[str]:
     return scene.faults(s=[3], resets=1)
 
 
+def a_guest_whose_name_is_taken() -> list[str]:
+    """As before, but q, of y1 itself, takes the name there after p: of q, s was promised nothing, and that
+    must not hide what it missed of p."""
+    scene = Scene(STAR, delta=2, p="b", q="y1", s="y2")
+
+    def publish(client: str) -> None:
+        scene.world.publish(client, "name", TOPIC, {})
+        scene.run(100)
+
+    scene.part(("p", "b"))
+    scene.run(100)
+    scene.publish("n")
+    scene.run(100)
+    scene.world.cut("b", "y1")
+    scene.suspect("b", "y1")
+    scene.run(10)
+    scene.subscribe("s")
+    scene.run(20)
+    assert "y1" in scene.unreachable("s")
+    publish("p")
+    publish("q")
+    scene.end()
+    publish("q")
+    scene.end()
+    return scene.faults(resets=1) + _differs(scene.got("s", "name#1"), [2])
+
+
 def the_held_are_asked_too() -> list[str]:
     """The log is longer than a piece: when the link b1–b2 is healed, each end holds the other until it has
     the log. b0 restarts, and b1 must not say that it knows everything before it has heard from b2."""
@@ -685,6 +712,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_side_asks_its_own_sides: (),
     a_guest_of_an_unreached_broker: ("guests-begin-silently",),
     a_guest_that_has_gone_home: ("guests-are-not-missed",),
+    a_guest_whose_name_is_taken: ("the-last-home-hides-the-others",),
     the_held_are_asked_too: ("the-held-are-left-out",),
     too_much_waits: ("wait-again-after-repeating",),
     a_subscription_that_only_its_client_knows: ("claims-are-believed",),

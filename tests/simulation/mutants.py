@@ -477,6 +477,12 @@ def guests_are_not_missed(
     return not (own.unreached and taken.guest) and bool(original(self, own, publisher, taken))
 
 
+@breaks(Taken, "joined")
+def the_last_home_hides_the_others(original: Original, self: Taken, other: Taken) -> Taken:
+    """Rule 12: who took a name last hides what was missed of those who had it before, at other homes."""
+    return max(self, other)
+
+
 @breaks(Subscribing, "_may_have_missed")
 def guests_begin_silently(original: Original, self: Subscribing, *about: object) -> bool:
     """Rule 12: the flow of a publisher that was at an unreached broker begins as if nothing lay before."""

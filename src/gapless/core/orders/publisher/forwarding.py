@@ -153,7 +153,7 @@ class Forwarding:
             topic, publisher = source
             entered = self.entered.setdefault(topic, {})
             taken = Taken(generation[0], stream.highest, home, home != self._overlay.me)
-            entered[publisher] = max(taken, entered.get(publisher, taken))
+            entered[publisher] = taken.joined(entered.get(publisher, taken))
             self._missed.clear()
 
     def receive(self, peer: NodeId, run: Run, now: Micros) -> None:

@@ -53,7 +53,7 @@ class Cut:
                 self.present.pop(publisher, None)
             if position >= before and publisher in there:
                 self.present[publisher] = None
-            self.taken[publisher] = max(last, known)
+            self.taken[publisher] = last.joined(known)
 
 
 NO_SUBSCRIPTIONS: MatchIndex[SubscriptionId] = MatchIndex()
