@@ -228,6 +228,33 @@ def _adopted_at(broker: NodeId) -> Scene:
     return scene
 
 
+def a_guest_whose_name_is_taken() -> list[str]:
+    """As before, but q, of y1 itself, takes the name there after p: of q, s was promised nothing, and that
+    must not hide what it missed of p."""
+    scene = Scene(STAR, delta=2, p="b", q="y1", s="y2")
+
+    def publish(client: str) -> None:
+        scene.world.publish(client, "name", TOPIC, {})
+        scene.run(100)
+
+    scene.part(("p", "b"))
+    scene.run(100)
+    scene.publish("n")
+    scene.run(100)
+    scene.world.cut("b", "y1")
+    scene.suspect("b", "y1")
+    scene.run(10)
+    scene.subscribe("s")
+    scene.run(20)
+    assert "y1" in scene.unreachable("s")
+    publish("p")
+    publish("q")
+    scene.end()
+    publish("q")
+    scene.end()
+    return scene.faults(resets=1) + _differs(scene.got("s", "name#1"), [2])
+
+
 def the_held_are_asked_too() -> list[str]:
     """The log is longer than a piece: when the link b1–b2 is healed, each end holds the other until it has
     the log. b0 restarts, and b1 must not say that it knows everything before it has heard from b2."""
@@ -512,6 +539,61 @@ def a_generation_that_was_superseded() -> list[str]:
     scene.world.network.us_per_message.clear()
     scene.end()
     return scene.faults(s=[1, 9, 10, 11, 12, 13], t=[2])
+
+
+def a_publisher_that_seems_to_be_there() -> list[str]:
+    """p has gone home from y1, which has seen what p published there, but not that p has left. Then b, where
+    that was taken, crashes: s must not be told that it begins where y1 left off."""
+    scene = Scene(STAR, p="b", t="y1", s="y2")
+    scene.subscribe("t")
+    scene.run(100)
+    scene.world.crash("b")
+    scene.run(2_000)
+    scene.publish("x")
+    scene.run(100)
+    scene.slow(("p", "y1"), milliseconds=900)
+    scene.world.restart("b")
+    home = scene.world.leaf("p").orders[OrderName.PUBLISHER].publishing  # type: ignore[attr-defined]
+    scene.world.run_until(lambda: home.home == "b", within=5 * SECOND)
+    scene.publish("x")
+    scene.world.run_until(lambda: 2 in scene.got("t"), within=SECOND)
+    scene.run(50)
+    scene.world.crash("b")
+    scene.run(100)
+    scene.subscribe("s")
+    scene.run(300)
+    assert scene.unreachable("s") == ("b",)
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(t=[1, 2, 3], s=[3])
+
+
+def an_older_holder_is_not_the_later_one() -> list[str]:
+    """q publishes at y2. p takes the name, first at y1, since b is down, then at b. Nobody has told q, which
+    is still there when b is down again: that says nothing of where p has left off."""
+    scene = Scene(STAR, p="b", q="y2", s="y2")
+
+    def publish(client: str) -> None:
+        scene.world.publish(client, "name", TOPIC, {})
+        scene.run(100)
+
+    publish("q")
+    scene.world.crash("b")
+    scene.run(2_000)
+    publish("p")
+    scene.world.restart("b")
+    scene.run(5_000)
+    publish("p")
+    scene.world.crash("b")
+    scene.run(2_000)
+    scene.subscribe("s")
+    scene.run(100)
+    assert scene.unreachable("s") == ("b",)
+    scene.end()
+    publish("p")
+    scene.end()
+    return scene.faults(resets=0) + _differs(scene.got("s", "name#1"), [3])
 
 
 # -- names that come back ------------------------------------------------------------------------------------
@@ -832,6 +914,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     an_adopted_publisher: ("the-adopted-are-too-early", "the-adopted-are-taken-for-ones-own"),
     an_adopted_publisher_out_of_reach: ("the-adopted-are-taken-for-ones-own",),
     a_guest_that_has_gone_home: ("guests-are-not-missed",),
+    a_guest_whose_name_is_taken: ("the-last-home-hides-the-others",),
     the_held_are_asked_too: ("the-held-are-left-out",),
     too_much_waits: ("wait-again-after-repeating",),
     a_subscription_that_only_its_client_knows: ("claims-are-believed",),
@@ -843,6 +926,8 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_stand_in_that_was_not_reached: (),
     a_way_that_ends_before_the_client: ("ways-end-at-the-last-that-is-known",),
     a_generation_that_was_superseded: ("superseded-and-forgotten",),
+    a_publisher_that_seems_to_be_there: (),
+    an_older_holder_is_not_the_later_one: ("who-was-there-is-there",),
     a_name_whose_store_is_lost: ("numberings-are-all-alike", "new-numberings-are-not-told"),
     a_clock_that_was_set_back: ("the-older-holder-is-not-told",),
     two_holders_of_a_name: ("numberings-are-all-alike", "the-older-holder-is-not-told"),

@@ -9,7 +9,7 @@ that catches it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -36,7 +36,7 @@ from gapless.core.node import Node
 from gapless.core.orders.publisher.broker import PublisherBroker
 from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, source_of
 from gapless.core.orders.publisher.forwarding import Arrival, Forwarding
-from gapless.core.orders.publisher.log import Entry, PeerLog, SubscriptionLog
+from gapless.core.orders.publisher.log import Cut, Entry, PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.patience import Patience
 from gapless.core.orders.publisher.publishing import Publishing
 from gapless.core.orders.publisher.settling import Settling
@@ -417,6 +417,16 @@ def who_has_moved_is_still_here(original: Original, self: Forwarding, source: So
         self._left.pop(source, None)
 
 
+@breaks(Cut, "add")
+def who_was_there_is_there(
+    original: Original, self: Cut, taken: Mapping[str, Taken], present: Iterable[str]
+) -> None:
+    """Rule 3: a publisher that is somewhere is taken to be where its last event was taken."""
+    before = dict(self.present)
+    original(self, taken, present)
+    self.present |= before | dict.fromkeys(present)
+
+
 @breaks(Forwarding, "_note_idle")
 def idle_and_forgotten(
     original: Original, self: Forwarding, source: Source, stream: Stream, now: Micros
@@ -483,6 +493,12 @@ def guests_are_not_missed(
 ) -> bool:
     """Rule 12: what a publisher of a reached broker published at an unreached one is missed silently."""
     return not (own.unreached and taken.guest) and bool(original(self, own, publisher, taken))
+
+
+@breaks(Taken, "joined")
+def the_last_home_hides_the_others(original: Original, self: Taken, other: Taken) -> Taken:
+    """Rule 12: who took a name last hides what was missed of those who had it before, at other homes."""
+    return max(self, other)
 
 
 @breaks(Subscribing, "_may_have_missed")

@@ -91,10 +91,20 @@ class Taken(msgspec.Struct, frozen=True, array_like=True, order=True):
     numbering: int
     sequence: int
     home: NodeId = ""
-    """The publisher's own broker: the promise goes by it, whoever took the event. Empty: it may have had
-    another one before."""
+    """The publisher's own broker: the promise goes by it, whoever took the event. Empty: one of several, or
+    it may have had another one before."""
     guest: bool = False
     """Whether another broker took it."""
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Where it is in what the publisher has published."""
+        return self.numbering, self.sequence
+
+    def joined(self, other: Taken) -> Taken:
+        """The later one. If they have different homes, what was promised before it may go by either."""
+        later = max(self, other)
+        return later if self.home == other.home else msgspec.structs.replace(later, home="", guest=True)
 
 
 class Confirmation(msgspec.Struct, frozen=True, array_like=True):

@@ -165,7 +165,7 @@ class Forwarding:
             entered = self.entered.setdefault(topic, {})
             by = home if all(each.node for each in stays) else ""
             taken = Taken(generation[0], stream.highest, by, by != self._overlay.me)
-            entered[publisher] = max(taken, entered.get(publisher, taken))
+            entered[publisher] = taken.joined(entered.get(publisher, taken))
             self._missed.clear()
 
     def receive(self, peer: NodeId, run: Run, now: Micros) -> None:
@@ -214,7 +214,8 @@ class Forwarding:
 
     def supersede(self, source: Source, generation: Generation, now: Micros) -> None:
         """Drop all that is held of older generations, and tell those who sent it. What is still under way of
-        them must vanish too, so the generation is remembered, whether it comes here or not."""
+        them must vanish too, so the generation is remembered, whether it comes here or not. Who published
+        here in an older one has left, whether its word of that has come or not."""
         stream = self.custody.streams.get(source)
         if stream is not None and stream.generation >= generation:
             return

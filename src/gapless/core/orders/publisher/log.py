@@ -12,7 +12,7 @@ from the other end is echoed without its body: the echo is the acknowledgement, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -32,6 +32,30 @@ class Missed(NamedTuple):
 
 
 NOTHING_MISSED = Missed({}, {})
+
+
+class Cut:
+    """What the brokers of several sides took before they knew a subscription."""
+
+    def __init__(self, taken: Mapping[str, Taken], present: Iterable[str]) -> None:
+        self.taken = dict(taken)
+        """Per publisher the last of it."""
+        self.present = dict.fromkeys(present)
+        """The publishers that are still where that was taken. Where they were before says nothing."""
+
+    def add(self, taken: Mapping[str, Taken], present: Iterable[str]) -> None:
+        """What another side says."""
+        there = frozenset(present)
+        for publisher, last in taken.items():
+            known = self.taken.setdefault(publisher, last)
+            position, before = last.position, known.position
+            if position > before:
+                self.present.pop(publisher, None)
+            if position >= before and publisher in there:
+                self.present[publisher] = None
+            self.taken[publisher] = last.joined(known)
+
+
 NO_SUBSCRIPTIONS: MatchIndex[SubscriptionId] = MatchIndex()
 
 

@@ -36,7 +36,7 @@ from gapless.core.model import (
 )
 from gapless.core.orders.base import parsed
 from gapless.core.orders.publisher.custody import Source, source_of
-from gapless.core.orders.publisher.log import NO_SUBSCRIPTIONS, PeerLog
+from gapless.core.orders.publisher.log import NO_SUBSCRIPTIONS, Cut, PeerLog
 from gapless.core.overlay.overlay import Overlay
 from gapless.matching import MatchIndex
 
@@ -224,38 +224,34 @@ class Subscribing:
         """Live when every side has confirmed; what is confirmed later makes the unreached fewer."""
         frontier = self._overlay.frontier
         pending = dict.fromkeys(self._overlay.partitions.own[node] for node in frontier.down)
-        taken, present = dict[str, Taken](), set[str]()
+        cut = Cut({}, ())
         for peer in frontier.active:
             answer = self._peers[peer].confirmed.get(unique)
             if answer is None:
                 return
             pending |= dict.fromkeys(answer.pending)
-            present.update(answer.present)
-            for publisher, last in answer.cut.items():
-                taken[publisher] = max(last, taken.get(publisher, last))
-        raised = [
-            publisher for publisher, last in taken.items() if self._breaks_the_promise(own, publisher, last)
-        ]
-        for publisher, last in taken.items():
-            own.cut[publisher] = max((last.numbering, last.sequence), own.cut.get(publisher, NOWHERE))
+            cut.add(answer.cut, answer.present)
+        raised = [each for each, last in cut.taken.items() if self._breaks_the_promise(own, each, last)]
+        for publisher, last in cut.taken.items():
+            own.cut[publisher] = max(last.position, own.cut.get(publisher, NOWHERE))
             own.numberings.setdefault(publisher, own.cut[publisher][0])
             source = (own.topic, publisher)
             self._taken[source] = max(last.numbering, self._taken.get(source, 0))
-        start = _start(own, sorted(present))
+        start = _start(own, sorted(cut.present))
         if not own.live:
             own.live_at = now
         self._announce(own, start, list(pending))
         if raised:
-            known = _start(own, [each for each in sorted(raised) if each in own.flowing and each in present])
+            known = [each for each in sorted(raised) if each in own.flowing and each in cut.present]
+            self._out.append(Reset(own.name, tuple(sorted(raised)), _start(own, known)))
             for publisher in raised:
                 own.flowing.pop(publisher, None)
                 own.numberings[publisher] = own.cut[publisher][0]
-            self._out.append(Reset(own.name, tuple(sorted(raised)), known))
 
     def _breaks_the_promise(self, own: Own, publisher: str, taken: Taken) -> bool:
         """Whether events may have been promised that some broker took unaware: their flow has begun, or their
         publisher's own broker had been reached; it has lost what it knew, or another one took them."""
-        position = (taken.numbering, taken.sequence)
+        position = taken.position
         if position <= own.cut.get(publisher, NOWHERE) or position < own.last.get(publisher, NOWHERE):
             return False
         if publisher in own.flowing:

@@ -33,7 +33,7 @@ from gapless.core.messages.publisher import (
 from gapless.core.model import Incarnation, Micros, NodeId, Partition, SubscriptionId
 from gapless.core.orders.base import is_selector, pieces
 from gapless.core.orders.publisher.forwarding import Forwarding
-from gapless.core.orders.publisher.log import NOTHING_MISSED, Entry, PeerLog, SubscriptionLog
+from gapless.core.orders.publisher.log import NOTHING_MISSED, Cut, Entry, PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.settling import Settling
 from gapless.core.overlay.overlay import Overlay
 
@@ -430,17 +430,14 @@ class Subscriptions:
         if not sides.all_tried:
             return
         pending = dict.fromkeys(sides.partitions)
-        cut = dict(entry.missed.entered)
-        present = dict.fromkeys(self._forwarding.still_present(entry.body.topic, entry.missed))
+        cut = Cut(entry.missed.entered, self._forwarding.still_present(entry.body.topic, entry.missed))
         for peer in sides.others:
             answer = self._peers[peer].confirmed.get(entry.subscription)
             if answer is None:
                 return
             pending |= dict.fromkeys(answer.pending)
-            present |= dict.fromkeys(answer.present)
-            for publisher, taken in answer.cut.items():
-                cut[publisher] = max(taken, cut.get(publisher, taken))
-        confirmation = Confirmation(entry.subscription, tuple(pending), cut, tuple(present))
+            cut.add(answer.cut, answer.present)
+        confirmation = Confirmation(entry.subscription, tuple(pending), cut.taken, tuple(cut.present))
         client = [entry.body.client] if entry.body.client in self._peers else []
         for peer in (*sides.towards, *client):
             peer_log = self._peers[peer]
