@@ -9,7 +9,7 @@ that catches it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -307,10 +307,23 @@ def numbers_alone_tell_duplicates(
     original(self, peer, run, now)
 
 
-@breaks(Forwarding, "_follows_the_pathless")
-def the_pathless_is_overtaken(original: Original, self: Forwarding, source: Source, held: Held) -> bool:
+@breaks(Forwarding, "_would_overtake")
+def the_pathless_is_overtaken(
+    original: Original, self: Forwarding, hop: NodeId, source: Source, held: Held
+) -> bool:
     """Rule 8: what came later goes on while something before it in its stream waits for its way."""
     return False
+
+
+@breaks(Forwarding, "_would_overtake")
+def who_waits_where_a_way_ends_is_overtaken(
+    original: Original, self: Forwarding, hop: NodeId, source: Source, held: Held
+) -> bool:
+    """Rule 8: what came later goes round a broker beyond which the way of what came first is not known."""
+    return any(
+        each.number < held.number and not all(each.waiting.get(None, {}).values())
+        for each in self.custody.streams[source].held.values()
+    )
 
 
 # -- publishers (rule 10) ----------------------------------------------------------------------------------
@@ -545,6 +558,24 @@ def claims_are_believed_the_second_time(original: Original, self: Subscriptions,
     for peer in claimed.keys() - self._claimed.keys():
         for line in claimed[peer]:
             self._on_line(peer, line, now)
+
+
+@breaks(Forwarding, "supersede")
+def what_must_wait_outlives_its_generation(
+    original: Original, self: Forwarding, source: Source, generation: Generation, now: Micros
+) -> None:
+    """Rule 10: what must wait of an older generation stays in the way of the newer one."""
+    blocked = self._blocked
+    original(self, source, generation, now)
+    self._blocked = blocked
+
+
+@breaks(Forwarding, "paths_learned")
+def only_the_pathless_go_on(
+    original: Original, self: Forwarding, former: Mapping[SubscriptionId, NodeId]
+) -> None:
+    """Rule 8: what waits where a way was known to end waits there although it is known farther by now."""
+    original(self, {name: target for name, target in former.items() if name == target})
 
 
 @breaks(PublisherBroker, "_on_attached")

@@ -14,14 +14,27 @@ tags) is decided once for all its events, and so is the way of those that match 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from gapless.core.messages.publisher import Acknowledgement, Header, Run, Stay, Taken
 from gapless.core.model import Event, Generation, Micros, NodeId, Partition, Path, SubscriptionId
-from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Targets, Waiting, source_of
+from gapless.core.orders.publisher.custody import (
+    Custody,
+    Held,
+    Source,
+    Stream,
+    Targets,
+    Waiting,
+    also,
+    assigned,
+    mended,
+    reassigned,
+    source_of,
+    without,
+)
 from gapless.core.orders.publisher.log import Missed, PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.outbox import Outbox, within
 from gapless.core.orders.publisher.vectors import Numbers, Vectors, bypassed, merged, vector_of
@@ -210,6 +223,7 @@ class Forwarding:
         for held in superseded:
             for sender in held.senders:
                 self._outbox.supersede(sender, source, generation)
+        self._blocked = {key: waiting for key, waiting in self._blocked.items() if key[1] != source}
         stream = self.custody.streams[source] = Stream(generation)
         self._note_idle(source, stream, now)
 
@@ -293,9 +307,9 @@ class Forwarding:
 
     def _send(self, hop: NodeId, group: Sequence[Held]) -> None:
         """Send those of one way, unless they, or something before them in their stream, must wait."""
-        if self._blocked or self._log.pathless:
+        if self._blocked or self._log.pathless or self._overlay.frontier.down:
             source = source_of(group[0].event)
-            if (hop, source) in self._blocked or self._follows_the_pathless(source, group[0]):
+            if (hop, source) in self._blocked or self._would_overtake(hop, source, group[0]):
                 self._block(hop, source, group)
                 return
         draft = self._outbox.draft(hop, group)
@@ -311,13 +325,17 @@ class Forwarding:
     def _block(self, hop: NodeId, source: Source, group: Sequence[Held]) -> None:
         self._blocked.setdefault((hop, source), {}).update((held.number, held) for held in group)
 
-    def _follows_the_pathless(self, source: Source, held: Held) -> bool:
-        """Whether something before it in its stream waits for a way that is not known: it may turn out to be
-        the same way, and what came later would then be there first."""
-        stream = self.custody.streams[source]
-        return bool(self._log.pathless) and any(
-            each.number < held.number and not all(each.waiting.get(None, NO_TARGETS).values())
-            for each in stream.held.values()
+    def _would_overtake(self, hop: NodeId, source: Source, held: Held) -> bool:
+        """Whether something before it in its stream waits, and its way is not known, or only up to a broker
+        that the next hop lies behind: it may turn out to be the same way, and what came later would then be
+        there first."""
+        passed = self._overlay.bypassed(hop)
+        if not (passed or self._log.pathless):
+            return False
+        return any(
+            each.number < held.number
+            and any(not path or path[0] in passed for path in each.waiting.get(None, NO_TARGETS).values())
+            for each in self.custody.streams[source].held.values()
         )
 
     def _onward(self, hop: NodeId, kept: Header) -> Header | None:
@@ -376,7 +394,7 @@ class Forwarding:
         for group in self.custody.by_route():
             waiting = group[0].waiting
             if peer in waiting:
-                waiting = _assigned(waiting, dict.fromkeys(waiting[peer]))
+                waiting = assigned(waiting, dict.fromkeys(waiting[peer]))
             for held in group:
                 held.waiting = waiting
                 if peer in held.senders:
@@ -385,7 +403,7 @@ class Forwarding:
     def give_up(self, target: NodeId, now: Micros) -> None:
         """Nobody waits for the target any more; what waited only for it is confirmed."""
         for group in self.custody.by_route():
-            waiting = _without(group[0].waiting, target)
+            waiting = without(group[0].waiting, target)
             for held in group:
                 held.waiting = waiting
                 if not waiting:
@@ -400,17 +418,34 @@ class Forwarding:
             self._outbox.acknowledge(sender, (*source, held.header.generation), (sequence,))
         self._note_idle(source, stream, now)
 
-    def path_learned(self, subscription: SubscriptionId) -> None:
-        """What was kept for a subscription whose way was not known can go now."""
-        entry = self._log[subscription]
+    def paths_learned(self, former: Mapping[SubscriptionId, NodeId]) -> None:
+        """The way to the clients of some subscriptions is known farther than before, when it ended at these
+        targets: what was kept for those goes on, or what comes now would be there first."""
         for group in self.custody.by_route():
-            waiting = group[0].waiting
-            if subscription in waiting.get(None, ()):
-                found = _without(waiting, subscription)
-                nobody = {**found.get(None, {}), entry.target: entry.body.path}
-                waiting = {**found, None: nobody}
-                for held in group:
-                    held.waiting = waiting
+            first = group[0]
+            for subscription, target in former.items():
+                if any(target in targets for targets in first.waiting.values()):
+                    self._lead_on(group, subscription, target)
+        self.resend()
+
+    def _lead_on(self, group: Sequence[Held], subscription: SubscriptionId, former: NodeId) -> None:
+        """Lead publications on to the target of a subscription that they were kept for; others may still be
+        behind the former target."""
+        first, log = group[0], self._log
+        header, match = first.header, log.index(first.event.topic).match
+        kept_for = [
+            each
+            for each in match(first.event.attributes)
+            if log[each].index <= header.epoch and each not in header.excluded
+        ]
+        if subscription not in kept_for:
+            return
+        entry = log[subscription]
+        waiting = also(first.waiting, former, entry.target, entry.body.path)
+        if all(log[each].target != former for each in kept_for):
+            waiting = without(waiting, former)
+        for held in group:
+            held.waiting = waiting
 
     def begin_anew(self, senders: Collection[NodeId], now: Micros) -> None:
         """Forget what came from these alone: they answer for it, and send it again, for others than before.
@@ -432,7 +467,7 @@ class Forwarding:
         """A broker was removed: what waits for targets goes to them on the new tree, on which nobody has gone
         round that broker."""
         for group in self.custody.by_route():
-            waiting = _mended(group[0].waiting, self._overlay.mended_path)
+            waiting = mended(group[0].waiting, self._overlay.mended_path)
             for held in group:
                 held.waiting = waiting
                 steps = zip(held.header.path, held.numbers, strict=False)
@@ -445,7 +480,7 @@ class Forwarding:
         """Send again, in order, whatever has another next hop now."""
         moved: dict[int, list[NodeId]] = {}
         for group in self.custody.by_route():
-            waiting, hops = self._reassigned(group[0].waiting)
+            waiting, hops = reassigned(group[0].waiting, self._overlay.next_hop)
             moved[id(waiting)] = hops
             for held in group:
                 held.waiting = waiting
@@ -453,41 +488,3 @@ class Forwarding:
             for hop in moved[id(held.waiting)]:
                 self._send(hop, (held,))
         self._retry_blocked()
-
-    def _reassigned(self, waiting: Waiting) -> tuple[Waiting, list[NodeId]]:
-        """Every target with its next hop of now, and those hops that have got some."""
-        moved: dict[NodeId, NodeId | None] = {}
-        for hop, targets in waiting.items():
-            for target, path in targets.items():
-                nearest = self._overlay.next_hop(path)
-                if nearest != hop:
-                    moved[target] = nearest
-        if not moved:
-            return waiting, []
-        return _assigned(waiting, moved), [hop for hop in dict.fromkeys(moved.values()) if hop is not None]
-
-
-def _assigned(waiting: Waiting, to: Mapping[NodeId, NodeId | None]) -> Waiting:
-    """The same targets, some of them assigned to others."""
-    found: dict[NodeId | None, dict[NodeId, Path]] = {}
-    for hop, targets in waiting.items():
-        for target, path in targets.items():
-            found.setdefault(to.get(target, hop), {})[target] = path
-    return found
-
-
-def _mended(waiting: Waiting, mended: Callable[[Path], Path]) -> Waiting:
-    """The same targets on their ways of now; whoever was the last known one of a way may be another one."""
-    return {
-        hop: {(way[0] if (way := mended(path)) else target): way for target, path in targets.items()}
-        for hop, targets in waiting.items()
-    }
-
-
-def _without(waiting: Waiting, target: NodeId) -> Waiting:
-    """The same without one target."""
-    kept = {
-        hop: {each: path for each, path in targets.items() if each != target}
-        for hop, targets in waiting.items()
-    }
-    return {hop: targets for hop, targets in kept.items() if targets}

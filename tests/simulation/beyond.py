@@ -1,0 +1,96 @@
+"""Stories of more than δ failures at a time: on a topic that holds nothing may be missed without a word.
+
+p publishes at one end of a chain of brokers, s subscribes towards the other; δ is 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gapless.core.limits import Limits
+from gapless.core.model import MILLISECOND, SECOND
+from simulation.scene import Scene
+from support import chain, publisher_order
+
+FIVE = chain("b0", "b1", "b2", "b3", "b4")
+
+
+# -- ways that are known only in part ------------------------------------------------------------------------
+
+
+def a_way_that_is_known_farther_later() -> list[str]:
+    """Only b0 has not forgotten s, and it is so far away that b3 hears of the way to s up to b4 only. Then s
+    comes to b3 itself. What b3 has kept for b4 must go to s; if it stayed there until it is too much for b4,
+    it would be given up, and nobody would be told, since nobody else is behind b4 any more."""
+    scene = Scene(FIVE, p="b0", s="b4", limits=Limits(custody=1, look_every=2 * SECOND))
+    scene.subscribe("s")
+    scene.run(100)
+    for name in ("b1", "b2", "b3", "b4"):
+        scene.world.crash(name)
+    scene.world.cut("s", "b3")
+    scene.run(100)
+    for name in ("b2", "b3"):
+        scene.world.restart(name)
+        scene.run(4_000)
+    scene.slow(("s", "b3"), milliseconds=300)
+    scene.heal(("s", "b3"))
+    scene.world.run_until(lambda: "s" in scene.world.hosts["b3"].sessions, within=5 * SECOND)
+    scene.publish("x", "x")
+    scene.run(5_000)
+    scene.end()
+    return scene.faults(s=[1, 2])
+
+
+def nothing_overtakes_where_a_way_ends() -> list[str]:
+    """Only b7 has not forgotten s, so b4 knows the way to s up to b3, which is down. Event 1 is for s alone
+    and waits for b3; 2 is for t too, and would go round b3 to b2, which is soon told the way to s."""
+    scene = Scene(chain(*(f"b{k}" for k in range(8))), p="b7", s="b0", t="b2")
+    scene.subscribe("s")
+    scene.run(100)
+    for name in ("b0", "b1", "b2", "b3", "b4", "b5", "b6"):
+        scene.world.crash(name)
+    scene.run(100)
+    for name in ("b6", "b5", "b4", "b2"):
+        scene.world.restart(name)
+        scene.run(4_000)
+    scene.subscribe("t", "kind = 'y'")
+    scene.run(500)
+    scene.publish("x", "y")
+    scene.run(500)
+    for name in ("b1", "b0", "b3"):
+        scene.world.restart(name)
+        scene.run(4_000)
+    scene.end()
+    return scene.faults(s=[1, 2], t=[2])
+
+
+def what_must_wait_vanishes_with_its_generation() -> list[str]:
+    """b2 may not send round b3 what came round b1. p moves, and repeats it; when a copy comes that b1 has
+    passed, it may go on, and nothing of the generation before must still be in its way."""
+    scene = Scene(chain(*(f"b{k}" for k in range(6))), p="b0", s="b5")
+    scene.subscribe("s")
+    scene.run(100)
+    for name in ("b1", "b3"):
+        scene.world.crash(name)
+    scene.run(4_000)
+    scene.publish("x")
+    scene.run(100)
+    scene.part(("p", "b0"))
+    scene.heal(("p", "b0"))
+    scene.run(4_000)
+    scene.world.restart("b1")
+    scene.run(4_000)
+    found = scene.got("s")
+    scene.end()
+    return [*scene.faults(s=[1]), *([f"{found} while b3 is down"] if found != [1] else [])]
+
+
+# -- who is given up, and what is reached --------------------------------------------------------------------
+
+
+STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
+    a_way_that_is_known_farther_later: ("only-the-pathless-go-on",),
+    nothing_overtakes_where_a_way_ends: ("who-waits-where-a-way-ends-is-overtaken",),
+    what_must_wait_vanishes_with_its_generation: ("what-must-wait-outlives-its-generation",),
+}
+"""Each story, and the mutants that get it wrong."""
