@@ -88,9 +88,42 @@ def what_must_wait_vanishes_with_its_generation() -> list[str]:
 # -- who is given up, and what is reached --------------------------------------------------------------------
 
 
+def a_subscription_that_was_given_up_comes_back() -> list[str]:
+    """b1 gives s up, and forgets that when its neighbours know it. They crash, and b4, which was never told,
+    brings s back; but p still publishes without it. So s must be told once more, and begins anew."""
+    scene = Scene(
+        FIVE, p="b0", s="b4", q="b0", limits=Limits(custody=1, look_every=100 * MILLISECOND, tombstones=1)
+    )
+    scene.subscribe("s")
+    scene.subscribe("q")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    for name in ("b2", "b3"):
+        scene.world.crash(name)
+    scene.world.cut("b2", "b4")
+    scene.run(1_000)
+    scene.publish("x", "x")
+    scene.run(1_000)
+    scene.world.restart("b2")
+    scene.run(5_000)
+    scene.world.unsubscribe("q", "q")  # the only one that is recognised now as having ended
+    scene.run(1_000)
+    scene.world.crash("b2")
+    scene.part(("p", "b0"), ("p", "b1"))
+    scene.run(1_000)
+    scene.end()
+    scene.publish("x")
+    scene.run(1_000)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(resets=2, s=[1, 5])
+
+
 STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_way_that_is_known_farther_later: ("only-the-pathless-go-on",),
     nothing_overtakes_where_a_way_ends: ("who-waits-where-a-way-ends-is-overtaken",),
     what_must_wait_vanishes_with_its_generation: ("what-must-wait-outlives-its-generation",),
+    a_subscription_that_was_given_up_comes_back: ("publishers-do-not-tell-of-the-given-up",),
 }
 """Each story, and the mutants that get it wrong."""

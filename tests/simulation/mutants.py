@@ -578,6 +578,13 @@ def only_the_pathless_go_on(
     original(self, {name: target for name, target in former.items() if name == target})
 
 
+@breaks(Subscriptions, "heard_given_up")
+def publishers_do_not_tell_of_the_given_up(
+    original: Original, self: Subscriptions, subscriptions: Iterable[SubscriptionId], now: Micros
+) -> None:
+    """Rule 12: a subscription that was given up and is known again goes on without what leaves it out."""
+
+
 @breaks(PublisherBroker, "_on_attached")
 def wait_again_after_repeating(
     original: Original, self: PublisherBroker, leaf: NodeId, attached: Attached, now: Micros

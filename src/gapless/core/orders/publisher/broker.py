@@ -171,6 +171,7 @@ class PublisherBroker(BrokerOrder):
         since = now - self._attached_at[leaf]
         stays = tuple(Stay(each.node, each.ago + since) for each in self._attached[leaf].stays)
         for run in runs:
+            self.subscriptions.heard_given_up(run.header.excluded, now)
             self.forwarding.enter(leaf, run, now, stays=stays)
 
     def _on_attached(self, leaf: NodeId, attached: Attached, now: Micros) -> None:

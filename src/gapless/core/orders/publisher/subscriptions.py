@@ -259,6 +259,14 @@ class Subscriptions:
                 self._out.append(Persist(SubscriptionGivenUp(subscription, body.client, body.topic)))
                 self._end(subscription, now, given_up=True)
 
+    def heard_given_up(self, subscriptions: Iterable[SubscriptionId], now: Micros) -> None:
+        """A publisher was told so elsewhere, and publishes without them. Who still knows them, because those
+        who gave them up have crashed, or were told by nobody yet, must end them too."""
+        for subscription in subscriptions:
+            entry = self._log.get(subscription)
+            if entry is not None and not entry.ended:
+                self._end(subscription, now, given_up=True)
+
     def given_up(self, peer: NodeId) -> tuple[SubscriptionId, ...]:
         """What a publisher's client that goes on elsewhere must know, and was not told on this session."""
         peer_log = self._peers.get(peer)
