@@ -120,10 +120,34 @@ def a_subscription_that_was_given_up_comes_back() -> list[str]:
     return scene.faults(resets=2, s=[1, 5])
 
 
+def a_barrier_where_an_island_was() -> list[str]:
+    """s goes live round b1, and reaches b0 behind it. Then b3 loses b2 too: to b3, what b0 sends comes from
+    behind a barrier that ends with b1. It is promised nevertheless."""
+    scene = Scene(FIVE, p="b0", s="b4")
+    scene.publish("n")
+    scene.world.crash("b1")
+    scene.run(1_000)
+    scene.subscribe("s", "kind = 'x'")
+    scene.run(1_000)
+    assert scene.unreachable("s") == ("b1",)
+    scene.world.cut("b1", "b3")
+    scene.part(("b2", "b3"))
+    scene.run(3_000)
+    scene.publish("x")
+    scene.run(1_000)
+    scene.world.restart("b1")
+    scene.run(1_000)
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[2, 3])
+
+
 STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_way_that_is_known_farther_later: ("only-the-pathless-go-on",),
     nothing_overtakes_where_a_way_ends: ("who-waits-where-a-way-ends-is-overtaken",),
     what_must_wait_vanishes_with_its_generation: ("what-must-wait-outlives-its-generation",),
     a_subscription_that_was_given_up_comes_back: ("publishers-do-not-tell-of-the-given-up",),
+    a_barrier_where_an_island_was: ("islands-are-barriers",),
 }
 """Each story, and the mutants that get it wrong."""

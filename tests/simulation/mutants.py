@@ -585,6 +585,16 @@ def publishers_do_not_tell_of_the_given_up(
     """Rule 12: a subscription that was given up and is known again goes on without what leaves it out."""
 
 
+@breaks(Subscribing, "_is_too_early")
+def islands_are_barriers(
+    original: Original, self: Subscribing, own: Own, header: Header, publisher: str
+) -> bool:
+    """Rule 4: what is behind a broker that was not reached counts as not reached, whether it was or not."""
+    whole = replace(own, barriers=own.unreached)
+    too_early: bool = original(self, whole, header, publisher)
+    return too_early
+
+
 @breaks(PublisherBroker, "_on_attached")
 def wait_again_after_repeating(
     original: Original, self: PublisherBroker, leaf: NodeId, attached: Attached, now: Micros

@@ -58,8 +58,8 @@ class Own:
     """The promise was lost and begins anew."""
     unreached: set[NodeId] = field(default_factory=set)
     """Brokers that have not known it at any time since it became live."""
-    has_barrier: bool = False
-    """Whether others lie behind these, whose names are not known."""
+    barriers: set[NodeId] = field(default_factory=set)
+    """Those of them that others lie behind, whose names are not known."""
     cut: dict[str, Position] = field(default_factory=dict)
     """Per publisher the last position that is not promised."""
     flowing: dict[str, Generation] = field(default_factory=dict)
@@ -219,20 +219,22 @@ class Subscribing:
             return False
         if publisher in own.flowing:
             return True
-        may_lie_behind = own.has_barrier and not taken.guest
+        may_lie_behind = bool(own.barriers) and not taken.guest
         return own.live and taken.home not in own.unreached and not may_lie_behind
 
     def _announce(self, own: Own, start: StartCut, pending: list[Partition]) -> None:
         unreached = {node for partition in pending for node in partition.nodes}
+        barriers = [each for each in pending if len(each.nodes) > self._overlay.topology.delta]
         if own.live:
             unreached &= own.unreached
             if unreached == own.unreached:
                 return
+            barriers = [each for each in barriers if not own.barriers.isdisjoint(each.nodes)]
         if own.renewed:
             self._out.append(Reset(own.name, (), start))
         own.live, own.renewed, own.unreached = True, False, unreached
+        own.barriers = {each.nodes[-1] for each in barriers}
         unreachable = tuple(each for each in pending if not unreached.isdisjoint(each.nodes))
-        own.has_barrier = any(len(each.nodes) > self._overlay.topology.delta for each in unreachable)
         self._out.append(Live(own.name, start, unreachable))
 
     # -- events ------------------------------------------------------------------------------------------
@@ -323,7 +325,7 @@ class Subscribing:
         if own.is_flowing(publisher, header.generation[0]) or not own.unreached:
             return False
         barriers = (tag.nodes[-1] for tag in header.tags if header.home not in tag.nodes)
-        return not own.unreached.isdisjoint((header.home, *barriers))
+        return header.home in own.unreached or not own.barriers.isdisjoint(barriers)
 
 
 def _start(own: Own, publishers: Sequence[str]) -> StartCut:
