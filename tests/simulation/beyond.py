@@ -143,11 +143,45 @@ def a_barrier_where_an_island_was() -> list[str]:
     return scene.faults(s=[2, 3])
 
 
+def a_start_behind_what_was_delivered() -> list[str]:
+    """All brokers forget s. p repeats what t, which is away, has not confirmed: event 1, and what came after
+    it. s subscribes anew between 1 and 2, and has got 3 long ago: 2 must not be promised to it."""
+    scene = Scene([("b0", "b1")], p="b0", s="b1", t="b1", limits=Limits(batch=1))
+    scene.subscribe("t", "kind = 't'")
+    scene.run(100)
+    scene.world.crash("t")
+    scene.publish("t", "x")
+    scene.run(100)
+    scene.subscribe("s", "kind = 'x'")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    network = scene.world.network
+    scene.part(("s", "b0"), ("s", "b1"))
+    for name in ("b0", "b1"):
+        scene.world.crash(name)
+    scene.run(100)
+    network.us_per_message["p", "b0"] = 50 * MILLISECOND
+    for name in ("b0", "b1"):
+        scene.world.restart(name)
+    entered = publisher_order(scene.world, "b0").forwarding.entered
+    scene.world.run_until(lambda: bool(entered), within=20 * SECOND)
+    network.starved["p", "b0"] = None
+    scene.heal(("s", "b0"), ("s", "b1"))
+    scene.run(5_000)
+    network.feed("p", "b0")
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(resets=1, s=[3, 4])
+
+
 STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_way_that_is_known_farther_later: ("only-the-pathless-go-on",),
     nothing_overtakes_where_a_way_ends: ("who-waits-where-a-way-ends-is-overtaken",),
     what_must_wait_vanishes_with_its_generation: ("what-must-wait-outlives-its-generation",),
     a_subscription_that_was_given_up_comes_back: ("publishers-do-not-tell-of-the-given-up",),
     a_barrier_where_an_island_was: ("islands-are-barriers",),
+    a_start_behind_what_was_delivered: ("renewed-from-the-cut-alone",),
 }
 """Each story, and the mutants that get it wrong."""

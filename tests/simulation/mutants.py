@@ -595,6 +595,13 @@ def islands_are_barriers(
     return too_early
 
 
+@breaks(Subscribing, "_begin")
+def renewed_from_the_cut_alone(original: Original, self: Subscribing, own: Own) -> None:
+    """Rule 12: who subscribes anew may be promised what lies before events that it has got."""
+    own.cut.clear()
+    original(self, own)
+
+
 @breaks(PublisherBroker, "_on_attached")
 def wait_again_after_repeating(
     original: Original, self: PublisherBroker, leaf: NodeId, attached: Attached, now: Micros

@@ -137,10 +137,11 @@ class Subscribing:
         return LogEntry(0, unique, body, news=not own.live)
 
     def _renew(self, unique: SubscriptionId) -> None:
-        """The network has lost it: ask again; what was delivered stays delivered."""
+        """The network has lost it: ask again; what was delivered stays so, and its start lies behind that."""
         lost = self.own[unique]
         self._end(unique)
-        self._begin(Own(lost.name, lost.topic, lost.selector, renewed=True, last=lost.last))
+        again = Own(lost.name, lost.topic, lost.selector, renewed=True, cut=dict(lost.last), last=lost.last)
+        self._begin(again)
 
     # -- what the brokers say ------------------------------------------------------------------------------
 
