@@ -64,6 +64,27 @@ def nothing_overtakes_where_a_way_ends() -> list[str]:
     return scene.faults(s=[1, 2], t=[2])
 
 
+def a_way_that_leads_back() -> list[str]:
+    """Only b5 has not forgotten s, and b0 and b1 do not know where it is. b1 keeps for s what came from b0;
+    when s is back at b0, b1 must not wait for b0, which waits for b1."""
+    scene = Scene(chain(*(f"b{k}" for k in range(6))), p="b0", s="b0", t="b1")
+    scene.subscribe("s")
+    scene.run(100)
+    scene.part(("s", "b0"), ("s", "b1"))
+    for name in ("b0", "b1", "b2", "b3", "b4"):
+        scene.world.crash(name)
+    scene.run(100)
+    for name in ("b4", "b3", "b2", "b1", "b0"):
+        scene.world.restart(name)
+        scene.run(4_000)
+    scene.subscribe("t")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    scene.end()
+    return scene.faults(s=[1], t=[1])
+
+
 def what_must_wait_vanishes_with_its_generation() -> list[str]:
     """b2 may not send round b3 what came round b1. p moves, and repeats it; when a copy comes that b1 has
     passed, it may go on, and nothing of the generation before must still be in its way."""
@@ -179,6 +200,7 @@ def a_start_behind_what_was_delivered() -> list[str]:
 STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_way_that_is_known_farther_later: ("only-the-pathless-go-on",),
     nothing_overtakes_where_a_way_ends: ("who-waits-where-a-way-ends-is-overtaken",),
+    a_way_that_leads_back: ("what-waits-goes-back-where-it-came-from",),
     what_must_wait_vanishes_with_its_generation: ("what-must-wait-outlives-its-generation",),
     a_subscription_that_was_given_up_comes_back: ("publishers-do-not-tell-of-the-given-up",),
     a_barrier_where_an_island_was: ("islands-are-barriers",),

@@ -570,12 +570,25 @@ def what_must_wait_outlives_its_generation(
     self._blocked = blocked
 
 
+@breaks(Forwarding, "_lead_on")
+def what_waits_goes_back_where_it_came_from(
+    original: Original, self: Forwarding, group: Sequence[Held], subscription: SubscriptionId, former: NodeId
+) -> None:
+    """Rule 7: what waited for its way goes back where it came from, and both ends wait for each other."""
+    headers = [held.header for held in group]
+    for held in group:
+        held.header = msgspec.structs.replace(held.header, path=())
+    original(self, group, subscription, former)
+    for held, header in zip(group, headers, strict=True):
+        held.header = header
+
+
 @breaks(Forwarding, "paths_learned")
 def only_the_pathless_go_on(
-    original: Original, self: Forwarding, former: Mapping[SubscriptionId, NodeId]
+    original: Original, self: Forwarding, former: Mapping[SubscriptionId, NodeId], now: Micros
 ) -> None:
     """Rule 8: what waits where a way was known to end waits there although it is known farther by now."""
-    original(self, {name: target for name, target in former.items() if name == target})
+    original(self, {name: target for name, target in former.items() if name == target}, now)
 
 
 @breaks(Subscriptions, "heard_given_up")

@@ -418,19 +418,21 @@ class Forwarding:
             self._outbox.acknowledge(sender, (*source, held.header.generation), (sequence,))
         self._note_idle(source, stream, now)
 
-    def paths_learned(self, former: Mapping[SubscriptionId, NodeId]) -> None:
+    def paths_learned(self, former: Mapping[SubscriptionId, NodeId], now: Micros) -> None:
         """The way to the clients of some subscriptions is known farther than before, when it ended at these
         targets: what was kept for those goes on, or what comes now would be there first."""
         for group in self.custody.by_route():
-            first = group[0]
             for subscription, target in former.items():
-                if any(target in targets for targets in first.waiting.values()):
+                if any(target in targets for targets in group[0].waiting.values()):
                     self._lead_on(group, subscription, target)
+            if not group[0].waiting:
+                for held in group:
+                    self._confirm(held, now)
         self.resend()
 
     def _lead_on(self, group: Sequence[Held], subscription: SubscriptionId, former: NodeId) -> None:
         """Lead publications on to the target of a subscription that they were kept for; others may still be
-        behind the former target."""
+        behind the former target. If it turns out that they came from there, who sent them answers for it."""
         first, log = group[0], self._log
         header, match = first.header, log.index(first.event.topic).match
         kept_for = [
@@ -440,8 +442,9 @@ class Forwarding:
         ]
         if subscription not in kept_for:
             return
-        entry = log[subscription]
-        waiting = also(first.waiting, former, entry.target, entry.body.path)
+        target, path = log[subscription].target, log[subscription].body.path
+        came_from = [node for node, _ in header.path[-1:]]
+        waiting = first.waiting if path[-1] in came_from else also(first.waiting, former, target, path)
         if all(log[each].target != former for each in kept_for):
             waiting = without(waiting, former)
         for held in group:

@@ -141,7 +141,7 @@ class Subscriptions:
                 self._settling.want(("log", peer))
             else:
                 self._on_line(peer, each, now)
-        self._use_longer_ways()
+        self._use_longer_ways(now)
 
     def _knows(self, subscription: SubscriptionId) -> bool:
         return subscription in self._forgotten or self._log.get(subscription) is not None
@@ -158,7 +158,7 @@ class Subscriptions:
                         self._on_line(peer, line, now)
                     else:
                         self._out.append(Send(peer, Log((LogEntry(0, line.subscription, ended=True),))))
-        self._use_longer_ways()
+        self._use_longer_ways(now)
 
     def _on_line(self, peer: NodeId, line: LogEntry, now: Micros) -> None:
         mine, peer_log = self._log.get(line.subscription), self._peers[peer]
@@ -223,10 +223,10 @@ class Subscriptions:
             if peer != teller and peer in self._overlay.topology:
                 self._out.append(Send(peer, Log((self._line(entry, peer, peer_log, with_body=True),))))
 
-    def _use_longer_ways(self) -> None:
+    def _use_longer_ways(self, now: Micros) -> None:
         if self._former:
             former, self._former = self._former, {}
-            self._forwarding.paths_learned(former)
+            self._forwarding.paths_learned(former, now)
 
     def _accept(self, subscription: SubscriptionId, body: Body) -> Entry:
         if body.client not in self._peers and body.path[:1] == (body.client,):
@@ -237,7 +237,7 @@ class Subscriptions:
         return self._log.append(subscription, body, self._forwarding.missed(body.topic))
 
     def _end(self, subscription: SubscriptionId, now: Micros, *, given_up: bool = False) -> None:
-        self._use_longer_ways()  # what is kept for its target is kept for that of now
+        self._use_longer_ways(now)  # what is kept for its target is kept for that of now
         target = self._log[subscription].target
         self._log.end(subscription, given_up=given_up)
         if given_up:
