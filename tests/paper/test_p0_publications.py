@@ -303,13 +303,13 @@ def sizes(world: World) -> dict[NodeId, tuple[int, ...]]:
     for name in live(world):
         order = publisher_order(world, name)
         custody, vectors = order.forwarding.custody, order.forwarding.vectors
-        tables = [len(table) for table in order.forwarding.entered.values()]
+        tables = [len(table) for table in order.forwarding.presence.entered.values()]
         found[name] = (
             len(custody),
             len(custody.streams),
             vectors.size(),
             *tables,
-            len(order.forwarding.present),
+            len(order.forwarding.presence.present),
         )
     for name in world.homes:
         retained = publisher_leaf(world, name).publishing.retained.values()

@@ -316,8 +316,10 @@ def numbers_alone_tell_duplicates(
     original(self, peer, run, now)
 
 
-@breaks(Forwarding, "_follows_the_pathless")
-def the_pathless_is_overtaken(original: Original, self: Forwarding, source: Source, held: Held) -> bool:
+@breaks(Forwarding, "_would_overtake")
+def the_pathless_is_overtaken(
+    original: Original, self: Forwarding, hop: NodeId, source: Source, held: Held
+) -> bool:
     """Rule 8: what came later goes on while something before it in its stream waits for its way."""
     return False
 
@@ -325,6 +327,17 @@ def the_pathless_is_overtaken(original: Original, self: Forwarding, source: Sour
 @breaks(Held, "came_from")
 def ways_lead_back(original: Original, self: Held, topology: Topology) -> None:
     """Rule 7: what was kept until its way is known goes back where it came from."""
+
+
+@breaks(Forwarding, "_would_overtake")
+def who_waits_where_a_way_ends_is_overtaken(
+    original: Original, self: Forwarding, hop: NodeId, source: Source, held: Held
+) -> bool:
+    """Rule 8: what came later goes round a broker beyond which the way of what came first is not known."""
+    return any(
+        each.number < held.number and not all(each.waiting.get(None, {}).values())
+        for each in self.custody.streams[source].held.values()
+    )
 
 
 # -- publishers (rule 10) ----------------------------------------------------------------------------------
@@ -410,11 +423,11 @@ def superseded_and_forgotten(
 @breaks(Forwarding, "supersede")
 def who_has_moved_is_still_here(original: Original, self: Forwarding, source: Source, *about: Any) -> None:
     """Rule 3: a publisher is taken to publish here still, although a later generation came by."""
-    here = self.present.get(source)
+    here = self.presence.present.get(source)
     original(self, source, *about)
     if here is not None:
-        self.present[source] = here
-        self._left.pop(source, None)
+        self.presence.present[source] = here
+        self.presence._left.pop(source, None)
 
 
 @breaks(Cut, "add")
@@ -433,7 +446,7 @@ def idle_and_forgotten(
 ) -> None:
     """Rule 10: a newer generation is forgotten as soon as nothing is held of it, while the older comes."""
     original(self, source, stream, now)
-    if not stream.held and source not in self.present:
+    if not stream.held and source not in self.presence:
         stream.generation, stream.highest = (0, 0), 0
 
 
@@ -635,6 +648,29 @@ def claims_are_believed_the_second_time(original: Original, self: Subscriptions,
     for peer in claimed.keys() - self._claimed.keys():
         for line in claimed[peer]:
             self._on_line(peer, line, now)
+
+
+@breaks(Forwarding, "paths_learned")
+def only_the_pathless_go_on(
+    original: Original, self: Forwarding, former: Mapping[SubscriptionId, Path], now: Micros
+) -> None:
+    """Rule 8: what waits where a way was known to end waits there although it is known farther by now."""
+    original(self, {name: end for name, end in former.items() if end == (name,)}, now)
+
+
+@breaks(Subscribing, "_is_too_early")
+def islands_are_barriers(original: Original, self: Subscribing, own: Own, *about: Any) -> bool:
+    """Rule 4: what is behind a broker that was not reached counts as not reached, whether it was or not."""
+    whole = replace(own, barriers=own.unreached)
+    too_early: bool = original(self, whole, *about)
+    return too_early
+
+
+@breaks(Subscribing, "_begin")
+def renewed_from_the_cut_alone(original: Original, self: Subscribing, own: Own) -> None:
+    """Rule 12: who subscribes anew may be promised what lies before events that it has got."""
+    own.cut.clear()
+    original(self, own)
 
 
 @breaks(PublisherBroker, "_on_attached")

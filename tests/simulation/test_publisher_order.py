@@ -303,7 +303,7 @@ def test_state_does_not_grow_with_the_number_of_events() -> None:
         assert len(order.forwarding.custody) == 0
         seen = {publisher for _, publisher in order.forwarding.custody.streams}
         assert seen <= {*(f"p{k}" for k in range(5)), f"p{name[1:]}"}, "a lease after the others were idle"
-        assert {publisher for _, publisher in order.forwarding.present} <= {f"p{name[1:]}"}
+        assert {publisher for _, publisher in order.forwarding.presence.present} <= {f"p{name[1:]}"}
         assert order.forwarding.vectors.size() <= len(paths_from(tree, name, order.forwarding.vectors.length))
         assert len(order.log.subscriptions()) == 7, "those that ended are forgotten"
     for k in range(5):

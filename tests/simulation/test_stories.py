@@ -21,7 +21,7 @@ from gapless.core.model import (
 )
 from gapless.core.orders.publisher.outbox import Outbox
 from gapless.core.orders.publisher.publishing import Publishing
-from simulation import losses
+from simulation import beyond, losses
 from simulation.mutants import MUTANTS, broken
 from simulation.scene import TOPIC, Scene
 from support import RECOVERED, chain
@@ -648,6 +648,7 @@ STORIES: dict[Story, tuple[str, ...]] = {
     held_beyond_delta: ("no-legitimacy",),
     a_way_that_is_learned_late: (),
     **losses.STORIES,
+    **beyond.STORIES,
 }
 """Each story, and the mutants that get it wrong."""
 

@@ -31,17 +31,17 @@ def test_a_publisher_that_has_left_is_forgotten_after_a_lease() -> None:
         publish_all(world, client, 2)
     world.run_for(SECOND)
     forwarding = publisher_order(world, "a").forwarding
-    assert len(forwarding.entered[TOPIC]) == 6
+    assert len(forwarding.presence.entered[TOPIC]) == 6
     for k in range(5):
         world.crash(f"p{k}")
     world.run_for(LEASE - SECOND)
     publish_all(world, "stays", 1)
     world.run_for(SECOND // 2)
-    assert len(forwarding.entered[TOPIC]) == 6, "they may have been somewhere else before"
+    assert len(forwarding.presence.entered[TOPIC]) == 6, "they may have been somewhere else before"
     world.run_for(SECOND)
     publish_all(world, "stays", 1)
     world.run_for(SECOND)
-    assert {who: last.sequence for who, last in forwarding.entered[TOPIC].items()} == {"stays": 4}
+    assert {who: last.sequence for who, last in forwarding.presence.entered[TOPIC].items()} == {"stays": 4}
     assert_promises(world)
 
 
@@ -56,12 +56,12 @@ def test_nobody_is_forgotten_while_a_broker_is_away() -> None:
     publish_all(world, "stays", 1)
     world.run_for(SECOND)
     forwarding = publisher_order(world, "a").forwarding
-    assert forwarding.entered[TOPIC]["p"].sequence == 2
+    assert forwarding.presence.entered[TOPIC]["p"].sequence == 2
     world.restart("b")
     world.run_for(10 * SECOND)
     publish_all(world, "stays", 1)
     world.run_for(SECOND)
-    assert "p" not in forwarding.entered[TOPIC]
+    assert "p" not in forwarding.presence.entered[TOPIC]
 
 
 def test_subscriptions_that_come_at_once_share_what_they_have_missed() -> None:

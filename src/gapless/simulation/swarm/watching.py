@@ -99,5 +99,5 @@ def waiting_for_others(order: PublisherBroker) -> int:
         held = (each for _, each in sorted(waiting.items()) if in_custody.get(each.event.sequence) is each)
         first = next((each for each in held if hop in each.waiting), None)
         if first is not None and forwarding._onward(hop, first.header) is not None:
-            found += not forwarding._follows_the_pathless(source, first)
+            found += not forwarding._would_overtake(hop, source, first)
     return found

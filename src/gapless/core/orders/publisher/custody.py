@@ -49,6 +49,19 @@ def assigned(waiting: Waiting, to: Mapping[Path, NodeId | None]) -> Waiting:
     return found
 
 
+def reassigned(waiting: Waiting, next_hop: Callable[[Path], NodeId | None]) -> tuple[Waiting, list[NodeId]]:
+    """Every target with its next hop of now, and those hops that have got some."""
+    moved: dict[Path, NodeId | None] = {}
+    for hop, targets in waiting.items():
+        for target, path in targets.items():
+            nearest = next_hop(path)
+            if nearest != hop:
+                moved[target] = nearest
+    if not moved:
+        return waiting, []
+    return assigned(waiting, moved), [hop for hop in dict.fromkeys(moved.values()) if hop is not None]
+
+
 def mended(waiting: Waiting, mend: Callable[[Path], Path]) -> Waiting:
     """The same targets on their ways of now; whoever was the last known one of a way may be another one."""
     return {
@@ -64,6 +77,14 @@ def without(waiting: Waiting, is_gone: Callable[[Path], bool]) -> Waiting:
         for hop, targets in waiting.items()
     }
     return {hop: targets for hop, targets in kept.items() if targets}
+
+
+def also(waiting: Waiting, former: Path, destination: Path, path: Path) -> Waiting:
+    """The same, and another target with whoever was asked to reach the former one."""
+    return {
+        hop: {**targets, destination: path} if former in targets else targets
+        for hop, targets in waiting.items()
+    }
 
 
 class Held(msgspec.Struct, gc=False):

@@ -28,13 +28,16 @@ from gapless.core.orders.publisher.custody import (
     Stream,
     Targets,
     Waiting,
+    also,
     assigned,
     mended,
+    reassigned,
     source_of,
     without,
 )
-from gapless.core.orders.publisher.log import Missed, PeerLog, SubscriptionLog
+from gapless.core.orders.publisher.log import PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.outbox import Outbox, within
+from gapless.core.orders.publisher.presence import Presence
 from gapless.core.orders.publisher.vectors import Numbers, Vectors, bypassed, merged, vector_of
 from gapless.core.overlay.overlay import Overlay
 from gapless.matching import MatchIndex
@@ -80,14 +83,7 @@ class Forwarding:
         identity = overlay.identity
         self.custody = Custody()
         self.vectors = Vectors(identity.node, identity.incarnation, overlay.topology.delta)
-        self.present: dict[Source, tuple[NodeId, Generation]] = {}
-        """The publishers that publish here now, with the client and the generation of each."""
-        self.entered: dict[str, dict[str, Taken]] = {}
-        """By topic and publisher the last event that this broker took from the publisher itself."""
-        self._left: dict[Source, Micros] = {}
-        """Publishers that publish here no longer, and since when; the first that left is the first here."""
-        self._missed: dict[str, Missed] = {}
-        """By topic what a subscription that comes now has missed: one copy for all that come at once."""
+        self.presence = Presence()
         self._overlay = overlay
         self._log = log
         self._peers = peers
@@ -98,38 +94,17 @@ class Forwarding:
         """By peer and stream what must wait: something that may not go there now, and all that follows it in
         its stream. Other streams pass."""
 
-    def missed(self, topic: str) -> Missed:
-        """What a subscription that comes now has missed here, and who publishes here at this moment."""
-        found = self._missed.get(topic)
-        if found is None:
-            here = {publisher: who for (where, publisher), who in self.present.items() if where == topic}
-            found = self._missed[topic] = Missed(dict(self.entered.get(topic, ())), here)
-        return found
-
-    def still_present(self, topic: str, missed: Missed) -> list[str]:
-        """Which publishers have published here, and nowhere else, since that moment."""
-        return [each for each, who in missed.present.items() if self.present.get((topic, each)) == who]
-
     def forget(self, before: Micros) -> None:
         """Forget streams that were idle, and what entered from publishers that left, before a moment: what
-        was under way of them then has arrived by now, so nobody can get it out of turn."""
+        was under way of them then has arrived by now."""
         while self._idle:
             source, since = next(iter(self._idle.items()))
             if since > before:
                 break
             del self._idle[source]
-            if source not in self.present and not self.custody.streams[source].held:
+            if source not in self.presence and not self.custody.streams[source].held:
                 del self.custody.streams[source]
-        while self._left:
-            source, since = next(iter(self._left.items()))
-            if since > before:
-                break
-            del self._left[source]
-            table = self.entered[source[0]]
-            del table[source[1]]
-            if not table:
-                del self.entered[source[0]]
-            self._missed.clear()
+        self.presence.forget(before)
 
     # -- arriving ----------------------------------------------------------------------------------------
 
@@ -139,9 +114,7 @@ class Forwarding:
         stream = self._stream(leaf, source, generation, now)
         if stream is None:
             return
-        self.present[source] = (leaf, generation)
-        if self._left:
-            self._left.pop(source, None)
+        self.presence.comes(source, leaf, generation)
         home = self._overlay.home_of(leaf) or ""
         if home != self._overlay.me:
             elsewhere = (each for each in stays if each.node != self._overlay.me)
@@ -161,12 +134,8 @@ class Forwarding:
         self._take_over(arrival, new, ((),) * len(new))
         self._finish(arrival, now)
         if new:
-            topic, publisher = source
-            entered = self.entered.setdefault(topic, {})
             by = home if all(each.node for each in stays) else ""
-            taken = Taken(generation[0], stream.highest, by, by != self._overlay.me)
-            entered[publisher] = taken.joined(entered.get(publisher, taken))
-            self._missed.clear()
+            self.presence.took(source, Taken(generation[0], stream.highest, by, by != self._overlay.me))
 
     def receive(self, peer: NodeId, run: Run, now: Micros) -> None:
         """A run comes from another broker.
@@ -224,7 +193,8 @@ class Forwarding:
             for sender in held.senders:
                 self._outbox.supersede(sender, source, generation)
         stream = self.custody.streams[source] = Stream(generation)
-        self._has_left(source, now)
+        self.presence.leaves(source, now)
+        self._note_idle(source, stream, now)
 
     def _seen_again(self, arrival: Arrival, event: Event, numbers: Numbers) -> None:
         """A copy of what was taken over: confirm it, now or with the original (X-P0-10)."""
@@ -306,9 +276,9 @@ class Forwarding:
 
     def _send(self, hop: NodeId, group: Sequence[Held]) -> None:
         """Send those of one way, unless they, or something before them in their stream, must wait."""
-        if self._blocked or self._log.pathless:
+        if self._blocked or self._log.pathless or self._overlay.frontier.down:
             source = source_of(group[0].event)
-            if self._is_blocked(hop, source) or self._follows_the_pathless(source, group[0]):
+            if self._is_blocked(hop, source) or self._would_overtake(hop, source, group[0]):
                 self._block(hop, source, group)
                 return
         draft = self._outbox.draft(hop, group)
@@ -336,13 +306,17 @@ class Forwarding:
         stream = self.custody.streams.get(source)
         return stream is not None and stream.held.get(held.event.sequence) is held and hop in held.waiting
 
-    def _follows_the_pathless(self, source: Source, held: Held) -> bool:
-        """Whether something before it in its stream waits for a way that is not known: it may turn out to be
-        the same way, and what came later would then be there first."""
-        stream = self.custody.streams[source]
-        return bool(self._log.pathless) and any(
-            each.number < held.number and not all(each.waiting.get(None, NO_TARGETS).values())
-            for each in stream.held.values()
+    def _would_overtake(self, hop: NodeId, source: Source, held: Held) -> bool:
+        """Whether something before it in its stream waits, and its way is not known, or only up to a broker
+        that the next hop lies behind: it may turn out to be the same way, and what came later would then be
+        there first."""
+        passed = self._overlay.bypassed(hop)
+        if not (passed or self._log.pathless):
+            return False
+        return any(
+            each.number < held.number
+            and any(not path or path[0] in passed for path in each.waiting.get(None, NO_TARGETS).values())
+            for each in self.custody.streams[source].held.values()
         )
 
     def _onward(self, hop: NodeId, kept: Header) -> Header | None:
@@ -376,7 +350,7 @@ class Forwarding:
         self._note_idle(source, stream, now)
 
     def _note_idle(self, source: Source, stream: Stream, now: Micros) -> None:
-        if not stream.held and source not in self.present:
+        if not stream.held and source not in self.presence:
             self._idle.pop(source, None)
             self._idle[source] = now
 
@@ -384,20 +358,9 @@ class Forwarding:
 
     def detached(self, leaf: NodeId, now: Micros, *, before: int | None = None) -> None:
         """The client's publishers publish elsewhere from now on, or from that generation on."""
-        for source, (client, (_, came_in)) in list(self.present.items()):
-            if client == leaf and (before is None or came_in < before):
-                self._has_left(source, now)
-
-    def _has_left(self, source: Source, now: Micros) -> None:
-        """The publisher publishes elsewhere: its client says so, or is gone, or a later generation has come.
-        What it publishes next is not what follows the last event that entered here."""
-        if self.present.pop(source, None) is not None:
-            self._missed.clear()
-            if source[1] in self.entered.get(source[0], ()):
-                self._left[source] = now
-        stream = self.custody.streams.get(source)
-        if stream is not None:
-            self._note_idle(source, stream, now)
+        for source in self.presence.of(leaf, before):
+            self.presence.leaves(source, now)
+            self._note_idle(source, self.custody.streams[source], now)
 
     def session_down(self, peer: NodeId, now: Micros) -> None:
         """Nobody confirms on this session any more, and nobody is to be told on it."""
@@ -432,18 +395,35 @@ class Forwarding:
             self._outbox.acknowledge(sender, (*source, held.header.generation), (sequence,))
         self._note_idle(source, stream, now)
 
-    def path_learned(self, subscription: SubscriptionId, now: Micros) -> None:
-        """What was kept for a subscription whose way was not known can go now, unless the way leads back: its
-        sender knew the subscription, and answers for it. Each would wait for the other otherwise."""
-        entry = self._log[subscription]
-        path = entry.body.path
+    def paths_learned(self, former: Mapping[SubscriptionId, Path], now: Micros) -> None:
+        """The way to the clients of some subscriptions is known farther than before, when it ended at these
+        destinations: what was kept for those goes on, or what comes now would be there first."""
         for group in self.custody.by_route():
             waiting = group[0].waiting
-            if (subscription,) in waiting.get(None, ()):
-                found = without(waiting, lambda each: each == (subscription,))
-                if path[-1] != group[0].came_from(self._overlay.topology):
-                    found = {**found, None: {**found.get(None, {}), entry.destination: path}}
-                self._wait_for(group, found, now)
+            for subscription, end in former.items():
+                if any(end in targets for targets in waiting.values()):
+                    waiting = self._led_on(group[0], waiting, subscription, end)
+            self._wait_for(group, waiting, now)
+        self.resend()
+
+    def _led_on(self, held: Held, waiting: Waiting, subscription: SubscriptionId, end: Path) -> Waiting:
+        """Whom it waits for, if it was kept for the subscription, on the way of now; others may still be
+        behind the former end. If the way leads back where it came from, the sender knew the subscription, and
+        answers for it: each would wait for the other otherwise."""
+        log, header = self._log, held.header
+        kept_for = [
+            each
+            for each in log.index(held.event.topic).match(held.event.attributes)
+            if log[each].index <= header.epoch and each not in header.excluded
+        ]
+        if subscription not in kept_for:
+            return waiting
+        entry = log[subscription]
+        if entry.body.path[-1] != held.came_from(self._overlay.topology):
+            waiting = also(waiting, end, entry.destination, entry.body.path)
+        if any(log[each].destination == end for each in kept_for):
+            return waiting
+        return without(waiting, lambda each: each == end)
 
     def begin_anew(self, senders: Collection[NodeId], now: Micros) -> None:
         """Forget what came from these alone: they answer for it, and send it again, for others than before.
@@ -456,7 +436,7 @@ class Forwarding:
 
         for source, stream in list(self.custody.streams.items()):
             stream.held = {sequence: held for sequence, held in stream.held.items() if not is_theirs(held)}
-            if source not in self.present:
+            if source not in self.presence:
                 stream.highest = 0
             self._note_idle(source, stream, now)
         self.vectors.forget()
@@ -478,7 +458,7 @@ class Forwarding:
         """Send again, in order, whatever has another next hop now."""
         moved: dict[int, list[NodeId]] = {}
         for group in self.custody.by_route():
-            waiting, hops = self._reassigned(group[0].waiting)
+            waiting, hops = reassigned(group[0].waiting, self._overlay.next_hop)
             moved[id(waiting)] = hops
             for held in group:
                 held.waiting = waiting
@@ -486,15 +466,3 @@ class Forwarding:
             for hop in moved[id(held.waiting)]:
                 self._send(hop, (held,))
         self._retry_blocked()
-
-    def _reassigned(self, waiting: Waiting) -> tuple[Waiting, list[NodeId]]:
-        """Every target with its next hop of now, and those hops that have got some."""
-        moved: dict[Path, NodeId | None] = {}
-        for hop, targets in waiting.items():
-            for target, path in targets.items():
-                nearest = self._overlay.next_hop(path)
-                if nearest != hop:
-                    moved[target] = nearest
-        if not moved:
-            return waiting, []
-        return assigned(waiting, moved), [hop for hop in dict.fromkeys(moved.values()) if hop is not None]

@@ -159,19 +159,19 @@ class SubscriptionLog:
             self.pathless[subscription] = None
         return entry
 
-    def learn_path(self, subscription: SubscriptionId, body: Body) -> bool:
-        """Take a longer path to the same node; True when there was none before.
+    def learn_path(self, subscription: SubscriptionId, path: Path) -> Path | None:
+        """Take a longer path to the same node; returns where it ended before, ``None`` if it is no news.
 
         A broker that restarted may hear of a subscription first from a broker that is farther from the
         client than itself, and knows little or nothing of the way ahead.
         """
-        entry, known = self._entries[subscription], self._entries[subscription].body.path
-        had_none = not known
-        if len(body.path) > len(known) and body.path[len(body.path) - len(known) :] == known:
-            entry.body = Body(entry.body.client, entry.body.topic, entry.body.selector, body.path)
-        if body.path:
-            self.pathless.pop(subscription, None)
-        return had_none and bool(body.path)
+        entry = self._entries[subscription]
+        known, ended_at = entry.body.path, entry.destination
+        if len(path) <= len(known) or path[len(path) - len(known) :] != known:
+            return None
+        entry.body = Body(entry.body.client, entry.body.topic, entry.body.selector, path)
+        self.pathless.pop(subscription, None)
+        return ended_at
 
     def end(self, subscription: SubscriptionId, *, given_up: bool = False, rival: Incarnation = 0) -> None:
         """The end of a subscription is an entry too, in its place, so that it is streamed like it."""

@@ -73,8 +73,8 @@ class Own:
     """The other life under this client's name that had ended it."""
     unreached: set[NodeId] = field(default_factory=set)
     """Brokers that have not known it at any time since it became live."""
-    has_barrier: bool = False
-    """Whether others lie behind these, whose names are not known."""
+    barriers: set[NodeId] = field(default_factory=set)
+    """Those of them that others lie behind, whose names are not known."""
     cut: dict[str, Position] = field(default_factory=dict)
     """Per publisher the last position that is not promised."""
     flowing: dict[str, Generation] = field(default_factory=dict)
@@ -159,11 +159,12 @@ class Subscribing:
         return LogEntry(0, unique, body, news=not own.live, rival=own.rival)
 
     def _renew(self, unique: SubscriptionId, rival: Incarnation) -> None:
-        """The network has lost it: ask again; what was delivered stays delivered."""
+        """The network has lost it: ask again; what was delivered stays so, and its start lies behind that."""
         lost = self.own[unique]
         self._end(unique)
-        rival = rival or lost.rival
-        self._begin(Own(lost.name, lost.topic, lost.selector, renewed=True, rival=rival, last=lost.last))
+        again = Own(lost.name, lost.topic, lost.selector, renewed=True, cut=dict(lost.last), last=lost.last)
+        again.rival = rival or lost.rival
+        self._begin(again)
 
     # -- what the brokers say ------------------------------------------------------------------------------
 
@@ -256,20 +257,22 @@ class Subscribing:
             return False
         if publisher in own.flowing:
             return True
-        may_lie_behind = own.has_barrier and not taken.guest
+        may_lie_behind = bool(own.barriers) and not taken.guest
         return own.live and taken.home not in own.unreached and not may_lie_behind
 
     def _announce(self, own: Own, start: StartCut, pending: list[Partition]) -> None:
         unreached = {node for partition in pending for node in partition.nodes}
+        barriers = [each for each in pending if len(each.nodes) > self._overlay.topology.delta]
         if own.live:
             unreached &= own.unreached
             if unreached == own.unreached:
                 return
+            barriers = [each for each in barriers if not own.barriers.isdisjoint(each.nodes)]
         if own.renewed:
             self._out.append(Reset(own.name, (), start))
         own.live, own.renewed, own.unreached = True, False, unreached
+        own.barriers = {each.nodes[-1] for each in barriers}
         unreachable = tuple(each for each in pending if not unreached.isdisjoint(each.nodes))
-        own.has_barrier = any(len(each.nodes) > self._overlay.topology.delta for each in unreachable)
         self._out.append(Live(own.name, start, unreachable))
 
     # -- events ------------------------------------------------------------------------------------------
@@ -366,7 +369,7 @@ class Subscribing:
         if any(not stay.node and stay.ago < now - own.live_at for stay in header.stays):
             return False
         barriers = (tag.nodes[-1] for tag in header.tags if header.home not in tag.nodes)
-        return not own.unreached.isdisjoint((header.home, *barriers))
+        return header.home in own.unreached or not own.barriers.isdisjoint(barriers)
 
 
 def _start(own: Own, publishers: Sequence[str]) -> StartCut:

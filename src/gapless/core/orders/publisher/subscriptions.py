@@ -30,7 +30,7 @@ from gapless.core.messages.publisher import (
     LogEntry,
     LogReceived,
 )
-from gapless.core.model import Incarnation, Micros, NodeId, Partition, SubscriptionId
+from gapless.core.model import Incarnation, Micros, NodeId, Partition, Path, SubscriptionId
 from gapless.core.orders.base import is_selector, pieces
 from gapless.core.orders.publisher.forwarding import Forwarding
 from gapless.core.orders.publisher.log import NOTHING_MISSED, Cut, Entry, PeerLog, SubscriptionLog
@@ -76,6 +76,8 @@ class Subscriptions:
         self._claimed: dict[NodeId, list[LogEntry]] = {}
         """By client its subscriptions that the network should know and this broker does not."""
         self._touched: dict[SubscriptionId, None] = {}
+        self._former: dict[SubscriptionId, Path] = {}
+        """Subscriptions to whose clients a message has told a longer way, and where it ended until then."""
         self._ended: dict[SubscriptionId, None] = {}
         self._given_up: dict[SubscriptionId, bool] = {}
         """Those of them that were given up, and whether this broker did so: then a crash must not bring them
@@ -139,6 +141,7 @@ class Subscriptions:
                 self._settling.want(("log", peer))
             else:
                 self._on_line(peer, each, now)
+        self._use_longer_ways(now)
 
     def _knows(self, subscription: SubscriptionId) -> bool:
         return subscription in self._forgotten or self._log.get(subscription) is not None
@@ -155,6 +158,7 @@ class Subscriptions:
                         self._on_line(peer, line, now)
                     else:
                         self._out.append(Send(peer, Log((LogEntry(0, line.subscription, ended=True),))))
+        self._use_longer_ways(now)
 
     def _on_line(self, peer: NodeId, line: LogEntry, now: Micros) -> None:
         mine, peer_log = self._log.get(line.subscription), self._peers[peer]
@@ -170,8 +174,8 @@ class Subscriptions:
             if line.body is None or not is_selector(line.body.selector):
                 return
             mine = self._accept(line.subscription, line.body, line.rival)
-        elif line.body is not None and self._log.learn_path(line.subscription, line.body):
-            self._path_learned(mine, peer, now)
+        elif line.body is not None:
+            self._learn_path(mine, line.body.path, peer)
         if line.ended:
             peer_log.ended[line.subscription] = None
             if not mine.ended:
@@ -209,13 +213,22 @@ class Subscriptions:
         owner = mine.body.client if mine is not None else body.client if body is not None else peer
         return owner == peer
 
-    def _path_learned(self, entry: Entry, teller: NodeId, now: Micros) -> None:
-        """The way to a client is known at last: use it, and tell it those who may not know it either."""
-        self._forwarding.path_learned(entry.subscription, now)
-        self._forwarding.resend()
-        for peer, peer_log in self._peers.items():
+    def _learn_path(self, entry: Entry, path: Path, teller: NodeId) -> None:
+        """The way to a client may be known farther now; if none was known, tell it those who may not know it
+        either."""
+        had_none = not entry.body.path
+        former = self._log.learn_path(entry.subscription, path)
+        if former is None:
+            return
+        self._former.setdefault(entry.subscription, former)
+        for peer, peer_log in self._peers.items() if had_none else ():
             if peer != teller and peer in self._overlay.topology:
                 self._out.append(Send(peer, Log((self._line(entry, peer, peer_log, with_body=True),))))
+
+    def _use_longer_ways(self, now: Micros) -> None:
+        if self._former:
+            former, self._former = self._former, {}
+            self._forwarding.paths_learned(former, now)
 
     def _accept(self, subscription: SubscriptionId, body: Body, rival: Incarnation) -> Entry:
         if body.client not in self._peers and body.path[:1] == (body.client,):
@@ -223,7 +236,7 @@ class Subscriptions:
         self._has_news = True
         for peer_log in self._peers.values():
             peer_log.untold[subscription] = None
-        return self._log.append(subscription, body, self._forwarding.missed(body.topic), rival)
+        return self._log.append(subscription, body, self._forwarding.presence.missed(body.topic), rival)
 
     def _end(
         self,
@@ -233,6 +246,7 @@ class Subscriptions:
         given_up: bool = False,
         rival: Incarnation = 0,
     ) -> None:
+        self._use_longer_ways(now)  # what is kept for its target is kept for that of now
         destination = self._log[subscription].destination
         self._log.end(subscription, given_up=given_up, rival=rival)
         if given_up:
@@ -430,7 +444,9 @@ class Subscriptions:
         if not sides.all_tried:
             return
         pending = dict.fromkeys(sides.partitions)
-        cut = Cut(entry.missed.entered, self._forwarding.still_present(entry.body.topic, entry.missed))
+        cut = Cut(
+            entry.missed.entered, self._forwarding.presence.still_present(entry.body.topic, entry.missed)
+        )
         for peer in sides.others:
             answer = self._peers[peer].confirmed.get(entry.subscription)
             if answer is None:

@@ -1,0 +1,209 @@
+"""Stories of more than δ failures at a time: on a topic that holds nothing may be missed without a word.
+
+p publishes at one end of a chain of brokers, s subscribes towards the other; δ is 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gapless.core.limits import Limits
+from gapless.core.model import MILLISECOND, SECOND
+from simulation.scene import Scene
+from support import chain, publisher_order
+
+FIVE = chain("b0", "b1", "b2", "b3", "b4")
+
+
+# -- ways that are known only in part ------------------------------------------------------------------------
+
+
+def a_way_that_is_known_farther_later() -> list[str]:
+    """Only b0 has not forgotten s, and it is so far away that b3 hears of the way to s up to b4 only. Then s
+    comes to b3 itself. What b3 has kept for b4 must go to s; if it stayed there until it is too much for b4,
+    it would be given up, and nobody would be told, since nobody else is behind b4 any more."""
+    scene = Scene(FIVE, p="b0", s="b4", limits=Limits(custody=1, look_every=2 * SECOND))
+    scene.subscribe("s")
+    scene.run(100)
+    for name in ("b1", "b2", "b3", "b4"):
+        scene.world.crash(name)
+    scene.world.cut("s", "b3")
+    scene.run(100)
+    for name in ("b2", "b3"):
+        scene.world.restart(name)
+        scene.run(4_000)
+    scene.slow(("s", "b3"), milliseconds=300)
+    scene.heal(("s", "b3"))
+    scene.world.run_until(lambda: "s" in scene.world.hosts["b3"].sessions, within=5 * SECOND)
+    scene.publish("x", "x")
+    scene.run(5_000)
+    scene.end()
+    return scene.faults(s=[1, 2])
+
+
+def nothing_overtakes_where_a_way_ends() -> list[str]:
+    """Only b7 has not forgotten s, so b4 knows the way to s up to b3, which is down. Event 1 is for s alone
+    and waits for b3; 2 is for t too, and would go round b3 to b2, which is soon told the way to s."""
+    scene = Scene(chain(*(f"b{k}" for k in range(8))), p="b7", s="b0", t="b2")
+    scene.subscribe("s")
+    scene.run(100)
+    for name in ("b0", "b1", "b2", "b3", "b4", "b5", "b6"):
+        scene.world.crash(name)
+    scene.run(100)
+    for name in ("b6", "b5", "b4", "b2"):
+        scene.world.restart(name)
+        scene.run(4_000)
+    scene.subscribe("t", "kind = 'y'")
+    scene.run(500)
+    scene.publish("x", "y")
+    scene.run(500)
+    for name in ("b1", "b0", "b3"):
+        scene.world.restart(name)
+        scene.run(4_000)
+    scene.end()
+    return scene.faults(s=[1, 2], t=[2])
+
+
+def a_way_that_leads_back() -> list[str]:
+    """Only b5 has not forgotten s, and b0 and b1 do not know where it is. b1 keeps for s what came from b0;
+    when s is back at b0, b1 must not wait for b0, which waits for b1."""
+    scene = Scene(chain(*(f"b{k}" for k in range(6))), p="b0", s="b0", t="b1")
+    scene.subscribe("s")
+    scene.run(100)
+    scene.part(("s", "b0"), ("s", "b1"))
+    for name in ("b0", "b1", "b2", "b3", "b4"):
+        scene.world.crash(name)
+    scene.run(100)
+    for name in ("b4", "b3", "b2", "b1", "b0"):
+        scene.world.restart(name)
+        scene.run(4_000)
+    scene.subscribe("t")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    scene.end()
+    return scene.faults(s=[1], t=[1])
+
+
+def what_must_wait_vanishes_with_its_generation() -> list[str]:
+    """b2 may not send round b3 what came round b1. p moves, and repeats it; when a copy comes that b1 has
+    passed, it may go on, and nothing of the generation before must still be in its way."""
+    scene = Scene(chain(*(f"b{k}" for k in range(6))), p="b0", s="b5")
+    scene.subscribe("s")
+    scene.run(100)
+    for name in ("b1", "b3"):
+        scene.world.crash(name)
+    scene.run(4_000)
+    scene.publish("x")
+    scene.run(100)
+    scene.part(("p", "b0"))
+    scene.heal(("p", "b0"))
+    scene.run(4_000)
+    scene.world.restart("b1")
+    scene.run(4_000)
+    found = scene.got("s")
+    scene.end()
+    return [*scene.faults(s=[1]), *([f"{found} while b3 is down"] if found != [1] else [])]
+
+
+# -- who is given up, and what is reached --------------------------------------------------------------------
+
+
+def a_subscription_that_was_given_up_comes_back() -> list[str]:
+    """b1 gives s up, and forgets that when its neighbours know it. They crash, and b4, which was never told,
+    brings s back; but p still publishes without it. So s must be told once more, and begins anew."""
+    scene = Scene(
+        FIVE, p="b0", s="b4", q="b0", limits=Limits(custody=1, look_every=100 * MILLISECOND, tombstones=1)
+    )
+    scene.subscribe("s")
+    scene.subscribe("q")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    for name in ("b2", "b3"):
+        scene.world.crash(name)
+    scene.world.cut("b2", "b4")
+    scene.run(1_000)
+    scene.publish("x", "x")
+    scene.run(1_000)
+    scene.world.restart("b2")
+    scene.run(5_000)
+    scene.world.unsubscribe("q", "q")  # the only one that is recognised now as having ended
+    scene.run(1_000)
+    scene.world.crash("b2")
+    scene.part(("p", "b0"), ("p", "b1"))
+    scene.run(1_000)
+    scene.end()
+    scene.publish("x")
+    scene.run(1_000)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(resets=2, s=[1, 5])
+
+
+def a_barrier_where_an_island_was() -> list[str]:
+    """s goes live round b1, and reaches b0 behind it. Then b3 loses b2 too: to b3, what b0 sends comes from
+    behind a barrier that ends with b1. It is promised nevertheless."""
+    scene = Scene(FIVE, p="b0", s="b4")
+    scene.publish("n")
+    scene.world.crash("b1")
+    scene.run(1_000)
+    scene.subscribe("s", "kind = 'x'")
+    scene.run(1_000)
+    assert scene.unreachable("s") == ("b1",)
+    scene.world.cut("b1", "b3")
+    scene.part(("b2", "b3"))
+    scene.run(3_000)
+    scene.publish("x")
+    scene.run(1_000)
+    scene.world.restart("b1")
+    scene.run(1_000)
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[2, 3])
+
+
+def a_start_behind_what_was_delivered() -> list[str]:
+    """All brokers forget s. p repeats what t, which is away, has not confirmed: event 1, and what came after
+    it. s subscribes anew between 1 and 2, and has got 3 long ago: 2 must not be promised to it."""
+    scene = Scene([("b0", "b1")], p="b0", s="b1", t="b1", limits=Limits(batch=1))
+    scene.subscribe("t", "kind = 't'")
+    scene.run(100)
+    scene.world.crash("t")
+    scene.publish("t", "x")
+    scene.run(100)
+    scene.subscribe("s", "kind = 'x'")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    network = scene.world.network
+    scene.part(("s", "b0"), ("s", "b1"))
+    for name in ("b0", "b1"):
+        scene.world.crash(name)
+    scene.run(100)
+    network.us_per_message["p", "b0"] = 50 * MILLISECOND
+    for name in ("b0", "b1"):
+        scene.world.restart(name)
+    entered = publisher_order(scene.world, "b0").forwarding.presence.entered
+    scene.world.run_until(lambda: bool(entered), within=20 * SECOND)
+    network.starved["p", "b0"] = None
+    scene.heal(("s", "b0"), ("s", "b1"))
+    scene.run(5_000)
+    network.feed("p", "b0")
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(resets=1, s=[3, 4])
+
+
+STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
+    a_way_that_is_known_farther_later: ("only-the-pathless-go-on",),
+    nothing_overtakes_where_a_way_ends: ("who-waits-where-a-way-ends-is-overtaken",),
+    a_way_that_leads_back: ("ways-lead-back",),
+    what_must_wait_vanishes_with_its_generation: ("the-vanished-hold-up",),
+    a_subscription_that_was_given_up_comes_back: ("publishers-know-of-the-given-up-alone",),
+    a_barrier_where_an_island_was: ("islands-are-barriers",),
+    a_start_behind_what_was_delivered: ("renewed-from-the-cut-alone",),
+}
+"""Each story, and the mutants that get it wrong."""
