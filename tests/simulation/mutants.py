@@ -31,7 +31,7 @@ from gapless.core.messages.publisher import (
 from gapless.core.model import Event, Generation, Identity, Micros, NodeId, Path, SubscriptionId
 from gapless.core.node import Node
 from gapless.core.orders.publisher.broker import PublisherBroker
-from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, source_of
+from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Waiting, source_of
 from gapless.core.orders.publisher.forwarding import Arrival, Forwarding
 from gapless.core.orders.publisher.log import Entry, PeerLog
 from gapless.core.orders.publisher.publishing import Publishing
@@ -570,17 +570,26 @@ def what_must_wait_outlives_its_generation(
     self._blocked = blocked
 
 
-@breaks(Forwarding, "_lead_on")
+@breaks(Forwarding, "_led_on")
 def what_waits_goes_back_where_it_came_from(
-    original: Original, self: Forwarding, group: Sequence[Held], subscription: SubscriptionId, former: NodeId
-) -> None:
+    original: Original, self: Forwarding, held: Held, former: Mapping[SubscriptionId, NodeId]
+) -> Waiting:
     """Rule 7: what waited for its way goes back where it came from, and both ends wait for each other."""
-    headers = [held.header for held in group]
-    for held in group:
-        held.header = msgspec.structs.replace(held.header, path=())
-    original(self, group, subscription, former)
-    for held, header in zip(group, headers, strict=True):
-        held.header = header
+    header = held.header
+    held.header = msgspec.structs.replace(header, path=())
+    waiting: Waiting = original(self, held, former)
+    held.header = header
+    return waiting
+
+
+@breaks(Forwarding, "_led_on")
+def who_is_led_on_first_leaves_the_others(
+    original: Original, self: Forwarding, held: Held, former: Mapping[SubscriptionId, NodeId]
+) -> Waiting:
+    """Rule 8: of several whose ways ended at the same broker, only one gets what was kept for it."""
+    for subscription, target in former.items():
+        held.waiting = original(self, held, {subscription: target})
+    return held.waiting
 
 
 @breaks(Forwarding, "paths_learned")

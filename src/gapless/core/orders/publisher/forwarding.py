@@ -421,34 +421,35 @@ class Forwarding:
     def paths_learned(self, former: Mapping[SubscriptionId, NodeId], now: Micros) -> None:
         """The way to the clients of some subscriptions is known farther than before, when it ended at these
         targets: what was kept for those goes on, or what comes now would be there first."""
+        ends = set(former.values())
         for group in self.custody.by_route():
-            for subscription, target in former.items():
-                if any(target in targets for targets in group[0].waiting.values()):
-                    self._lead_on(group, subscription, target)
-            if not group[0].waiting:
-                for held in group:
+            if all(ends.isdisjoint(targets) for targets in group[0].waiting.values()):
+                continue
+            waiting = self._led_on(group[0], former)
+            for held in group:
+                held.waiting = waiting
+                if not waiting:
                     self._confirm(held, now)
         self.resend()
 
-    def _lead_on(self, group: Sequence[Held], subscription: SubscriptionId, former: NodeId) -> None:
-        """Lead publications on to the target of a subscription that they were kept for; others may still be
-        behind the former target. If it turns out that they came from there, who sent them answers for it."""
-        first, log = group[0], self._log
-        header, match = first.header, log.index(first.event.topic).match
+    def _led_on(self, held: Held, former: Mapping[SubscriptionId, NodeId]) -> Waiting:
+        """Lead a publication on to the targets of now of those whom it was kept for; others may still be
+        behind the former ones. Where it turns out to have come from, who sent it answers for it."""
+        header, log, waiting = held.header, self._log, held.waiting
         kept_for = [
-            each
-            for each in match(first.event.attributes)
+            log[each]
+            for each in log.index(held.event.topic).match(held.event.attributes)
             if log[each].index <= header.epoch and each not in header.excluded
         ]
-        if subscription not in kept_for:
-            return
-        target, path = log[subscription].target, log[subscription].body.path
         came_from = [node for node, _ in header.path[-1:]]
-        waiting = first.waiting if path[-1] in came_from else also(first.waiting, former, target, path)
-        if all(log[each].target != former for each in kept_for):
-            waiting = without(waiting, former)
-        for held in group:
-            held.waiting = waiting
+        learned = [entry for entry in kept_for if entry.subscription in former]
+        for entry in learned:
+            if entry.body.path[-1] not in came_from:
+                waiting = also(waiting, former[entry.subscription], entry.target, entry.body.path)
+        left = {former[entry.subscription] for entry in learned} - {entry.target for entry in kept_for}
+        for target in sorted(left):
+            waiting = without(waiting, target)
+        return waiting
 
     def begin_anew(self, senders: Collection[NodeId], now: Micros) -> None:
         """Forget what came from these alone: they answer for it, and send it again, for others than before.
