@@ -41,6 +41,30 @@ def a_way_that_is_known_farther_later() -> list[str]:
     return scene.faults(s=[1, 2])
 
 
+def two_behind_one_end() -> list[str]:
+    """b4 hears from b5 of the ways to s and t up to b3, and from b2, in one message, of both to their ends.
+    What it has kept for b3 is for both of them, though they lie on different ways by now."""
+    scene = Scene(chain(*(f"b{k}" for k in range(8))), p="b7", s="b1", t="b3")
+    for name in ("t", "s"):
+        scene.subscribe(name)
+    scene.run(100)
+    for name in ("b3", "b4", "b5", "b6"):
+        scene.world.crash(name)
+    for name in ("b2", "t"):
+        scene.world.cut(name, "b4")
+    scene.run(100)
+    for name in ("b6", "b5", "b4"):
+        scene.world.restart(name)
+        scene.run(4_000)
+    scene.publish("x")
+    scene.run(100)
+    for name in ("b2", "t"):
+        scene.heal((name, "b4"))
+        scene.run(4_000)
+    scene.end()
+    return scene.faults(s=[1], t=[1])
+
+
 def nothing_overtakes_where_a_way_ends() -> list[str]:
     """Only b7 has not forgotten s, so b4 knows the way to s up to b3, which is down. Event 1 is for s alone
     and waits for b3; 2 is for t too, and would go round b3 to b2, which is soon told the way to s."""
@@ -199,6 +223,7 @@ def a_start_behind_what_was_delivered() -> list[str]:
 
 STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_way_that_is_known_farther_later: ("only-the-pathless-go-on",),
+    two_behind_one_end: ("who-is-led-on-first-leaves-the-others",),
     nothing_overtakes_where_a_way_ends: ("who-waits-where-a-way-ends-is-overtaken",),
     a_way_that_leads_back: ("ways-lead-back",),
     what_must_wait_vanishes_with_its_generation: ("the-vanished-hold-up",),

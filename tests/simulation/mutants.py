@@ -34,7 +34,7 @@ from gapless.core.messages.publisher import (
 from gapless.core.model import Event, Generation, Identity, Micros, NodeId, Path, SubscriptionId
 from gapless.core.node import Node
 from gapless.core.orders.publisher.broker import PublisherBroker
-from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, source_of
+from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Waiting, source_of
 from gapless.core.orders.publisher.forwarding import Arrival, Forwarding
 from gapless.core.orders.publisher.log import Cut, Entry, PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.patience import Patience
@@ -648,6 +648,16 @@ def claims_are_believed_the_second_time(original: Original, self: Subscriptions,
     for peer in claimed.keys() - self._claimed.keys():
         for line in claimed[peer]:
             self._on_line(peer, line, now)
+
+
+@breaks(Forwarding, "_led_on")
+def who_is_led_on_first_leaves_the_others(
+    original: Original, self: Forwarding, held: Held, former: Mapping[SubscriptionId, Path]
+) -> Waiting:
+    """Rule 8: of several whose way went on from the same broker, only one gets what was kept there."""
+    for subscription, end in former.items():
+        held.waiting = original(self, held, {subscription: end})
+    return held.waiting
 
 
 @breaks(Forwarding, "paths_learned")

@@ -398,32 +398,30 @@ class Forwarding:
     def paths_learned(self, former: Mapping[SubscriptionId, Path], now: Micros) -> None:
         """The way to the clients of some subscriptions is known farther than before, when it ended at these
         destinations: what was kept for those goes on, or what comes now would be there first."""
+        ends = set(former.values())
         for group in self.custody.by_route():
-            waiting = group[0].waiting
-            for subscription, end in former.items():
-                if any(end in targets for targets in waiting.values()):
-                    waiting = self._led_on(group[0], waiting, subscription, end)
-            self._wait_for(group, waiting, now)
+            if not all(ends.isdisjoint(targets) for targets in group[0].waiting.values()):
+                self._wait_for(group, self._led_on(group[0], former), now)
         self.resend()
 
-    def _led_on(self, held: Held, waiting: Waiting, subscription: SubscriptionId, end: Path) -> Waiting:
-        """Whom it waits for, if it was kept for the subscription, on the way of now; others may still be
-        behind the former end. If the way leads back where it came from, the sender knew the subscription, and
-        answers for it: each would wait for the other otherwise."""
-        log, header = self._log, held.header
+    def _led_on(self, held: Held, former: Mapping[SubscriptionId, Path]) -> Waiting:
+        """Whom a publication waits for on the ways of now, of those whom it was kept for; others may still be
+        behind the former ends. Where a way leads back to where it came from, the sender knew the subscription
+        and answers for it: each would wait for the other otherwise."""
+        header, log, waiting = held.header, self._log, held.waiting
         kept_for = [
-            each
+            log[each]
             for each in log.index(held.event.topic).match(held.event.attributes)
             if log[each].index <= header.epoch and each not in header.excluded
         ]
-        if subscription not in kept_for:
-            return waiting
-        entry = log[subscription]
-        if entry.body.path[-1] != held.came_from(self._overlay.topology):
-            waiting = also(waiting, end, entry.destination, entry.body.path)
-        if any(log[each].destination == end for each in kept_for):
-            return waiting
-        return without(waiting, lambda each: each == end)
+        came_from = held.came_from(self._overlay.topology)
+        learned = [entry for entry in kept_for if entry.subscription in former]
+        for entry in learned:
+            if entry.body.path[-1] != came_from:
+                waiting = also(waiting, former[entry.subscription], entry.destination, entry.body.path)
+        still = {entry.destination for entry in kept_for}
+        left = {former[entry.subscription] for entry in learned} - still
+        return without(waiting, left.__contains__)
 
     def begin_anew(self, senders: Collection[NodeId], now: Micros) -> None:
         """Forget what came from these alone: they answer for it, and send it again, for others than before.
