@@ -519,6 +519,29 @@ def the_pathless_comes_first() -> list[str]:
     return scene.faults(s=[1, 3, 5], t=[2, 4])
 
 
+def a_way_that_ends_at_a_broker_that_is_down() -> list[str]:
+    """b3 keeps 1 for s, and knows of the way only that it leads to b4, which is down. Then b5 is back, and
+    tells the rest of the way: 2 must not go round b4 before 1 does."""
+    names = [f"b{k}" for k in range(6)]
+    scene = Scene(chain(*names), p="b0", s="b5")
+    scene.subscribe("s")
+    scene.run(100)
+    for name in names[1:]:
+        scene.world.crash(name)
+    scene.run(500)
+    for name in names[1:4]:
+        scene.world.restart(name)
+        scene.run(2_000)
+    scene.publish("x")
+    scene.run(1_000)
+    scene.world.restart("b5")
+    scene.run(4_000)
+    scene.publish("x")
+    scene.run(1_000)
+    scene.end()
+    return scene.faults(s=[1, 2])
+
+
 def a_way_that_leads_back() -> list[str]:
     """b1 and b2 have lost the way to s when b2 takes an event. s comes home to b2: b1 must not send the event
     back, since b2 has it for s, and waits for b1 to reach t."""
@@ -614,6 +637,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     two_holders_of_a_name: ("numberings-are-all-alike", "the-older-holder-is-not-told"),
     a_holder_that_begins_again: ("earlier-lives-have-sent-nothing",),
     the_pathless_comes_first: ("the-pathless-is-overtaken",),
+    a_way_that_ends_at_a_broker_that_is_down: ("a-way-that-ends-is-a-way",),
     a_way_that_leads_back: ("ways-lead-back",),
     held_back_in_an_old_generation: ("the-held-back-outlive-their-generation",),
     other_streams_pass: ("one-held-stream-holds-all", "numbers-alone-tell-duplicates"),

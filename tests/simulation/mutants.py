@@ -309,9 +309,21 @@ def numbers_alone_tell_duplicates(
 
 
 @breaks(Forwarding, "_follows_the_pathless")
-def the_pathless_is_overtaken(original: Original, self: Forwarding, source: Source, held: Held) -> bool:
+def the_pathless_is_overtaken(
+    original: Original, self: Forwarding, hop: NodeId, source: Source, held: Held
+) -> bool:
     """Rule 8: what came later goes on while something before it in its stream waits for its way."""
     return False
+
+
+@breaks(Forwarding, "_follows_the_pathless")
+def a_way_that_ends_is_a_way(
+    original: Original, self: Forwarding, hop: NodeId, source: Source, held: Held
+) -> bool:
+    """Rule 8: what came later goes round the broker at which the known part of an earlier one's way ends."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(self._overlay, "bypassed", lambda _: [])
+        return bool(original(self, hop, source, held))
 
 
 @breaks(Held, "came_from")

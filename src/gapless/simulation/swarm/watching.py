@@ -99,5 +99,5 @@ def waiting_for_others(order: PublisherBroker) -> int:
         if stream is None or not held or held[0].event.sequence not in stream.held:
             continue  # gone since
         may_go = forwarding._onward(hop, held[0].header) is not None
-        found += may_go and not forwarding._follows_the_pathless(source, held[0])
+        found += may_go and not forwarding._follows_the_pathless(hop, source, held[0])
     return found

@@ -13,7 +13,7 @@ vanishes as a whole; a part of it left behind would come as a stream with holes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -120,3 +120,29 @@ class Custody:
                 for target in held.waiting.get(None, ()):
                     counts[target] = counts.get(target, 0) + 1
         return counts
+
+
+def assigned(waiting: Waiting, to: Mapping[NodeId, NodeId | None]) -> Waiting:
+    """The same targets, some of them assigned to others."""
+    found: dict[NodeId | None, dict[NodeId, Path]] = {}
+    for hop, targets in waiting.items():
+        for target, path in targets.items():
+            found.setdefault(to.get(target, hop), {})[target] = path
+    return found
+
+
+def mended(waiting: Waiting, mend: Callable[[Path], Path]) -> Waiting:
+    """The same targets on their ways of now; whoever was the last known one of a way may be another one."""
+    return {
+        hop: {(way[0] if (way := mend(path)) else target): way for target, path in targets.items()}
+        for hop, targets in waiting.items()
+    }
+
+
+def without(waiting: Waiting, target: NodeId) -> Waiting:
+    """The same without one target."""
+    kept = {
+        hop: {each: path for each, path in targets.items() if each != target}
+        for hop, targets in waiting.items()
+    }
+    return {hop: targets for hop, targets in kept.items() if targets}

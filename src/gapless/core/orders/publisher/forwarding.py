@@ -14,14 +14,25 @@ tags) is decided once for all its events, and so is the way of those that match 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from gapless.core.messages.publisher import Acknowledgement, Header, Run, Stay, Taken
 from gapless.core.model import Event, Generation, Micros, NodeId, Partition, Path, SubscriptionId
-from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Targets, Waiting, source_of
+from gapless.core.orders.publisher.custody import (
+    Custody,
+    Held,
+    Source,
+    Stream,
+    Targets,
+    Waiting,
+    assigned,
+    mended,
+    source_of,
+    without,
+)
 from gapless.core.orders.publisher.log import Missed, PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.outbox import Outbox, within
 from gapless.core.orders.publisher.vectors import Numbers, Vectors, bypassed, merged, vector_of
@@ -86,6 +97,8 @@ class Forwarding:
         self._blocked: dict[tuple[NodeId, Source], dict[int, Held]] = {}
         """By peer and stream what must wait: something that may not go there now, and all that follows it in
         its stream. Other streams pass."""
+        self._stranded: dict[NodeId, None] = {}
+        """Targets that something in custody waits for, or did lately, and nobody can be asked to reach."""
 
     def missed(self, topic: str) -> Missed:
         """What a subscription that comes now has missed here, and who publishes here at this moment."""
@@ -270,6 +283,7 @@ class Forwarding:
             path = entry.body.path
             if path[-1:] != (arrival.direction,) and subscription not in header.excluded:
                 waiting.setdefault(self._overlay.next_hop(path), {})[entry.target] = path
+        self._stranded |= dict.fromkeys(waiting.get(None, ()))
         return Way(header, waiting)
 
     def _tags(self, header: Header) -> tuple[Partition, ...]:
@@ -294,9 +308,9 @@ class Forwarding:
 
     def _send(self, hop: NodeId, group: Sequence[Held]) -> None:
         """Send those of one way, unless they, or something before them in their stream, must wait."""
-        if self._blocked or self._log.pathless:
+        if self._blocked or self._stranded:
             source = source_of(group[0].event)
-            if (hop, source) in self._blocked or self._follows_the_pathless(source, group[0]):
+            if (hop, source) in self._blocked or self._follows_the_pathless(hop, source, group[0]):
                 self._block(hop, source, group)
                 return
         draft = self._outbox.draft(hop, group)
@@ -312,13 +326,15 @@ class Forwarding:
     def _block(self, hop: NodeId, source: Source, group: Sequence[Held]) -> None:
         self._blocked.setdefault((hop, source), {}).update((held.number, held) for held in group)
 
-    def _follows_the_pathless(self, source: Source, held: Held) -> bool:
-        """Whether something before it in its stream waits for a way that is not known: it may turn out to be
-        the same way, and what came later would then be there first."""
-        stream = self.custody.streams[source]
-        return bool(self._log.pathless) and any(
-            each.number < held.number and not all(each.waiting.get(None, NO_TARGETS).values())
-            for each in stream.held.values()
+    def _follows_the_pathless(self, hop: NodeId, source: Source, held: Held) -> bool:
+        """Whether something before it in its stream waits for a way that is not known, or is known as far as
+        a broker that the hop lies behind: it may turn out to lead there too, and what came later would then
+        be there first."""
+        ends = (*self._overlay.bypassed(hop), *self._log.pathless)
+        unknown = {each for each in ends if each in self._stranded}
+        return bool(unknown) and any(
+            each.number < held.number and not unknown.isdisjoint(each.waiting.get(None, NO_TARGETS))
+            for each in self.custody.streams[source].held.values()
         )
 
     def _onward(self, hop: NodeId, kept: Header) -> Header | None:
@@ -377,7 +393,7 @@ class Forwarding:
         for group in self.custody.by_route():
             waiting = group[0].waiting
             if peer in waiting:
-                waiting = _assigned(waiting, dict.fromkeys(waiting[peer]))
+                waiting = assigned(waiting, dict.fromkeys(waiting[peer]))
             for held in group:
                 held.waiting = waiting
                 if peer in held.senders:
@@ -386,7 +402,7 @@ class Forwarding:
     def give_up(self, target: NodeId, now: Micros) -> None:
         """Nobody waits for the target any more; what waited only for it is confirmed."""
         for group in self.custody.by_route():
-            self._wait_for(group, _without(group[0].waiting, target), now)
+            self._wait_for(group, without(group[0].waiting, target), now)
         self._retry_blocked()
 
     def _wait_for(self, group: Sequence[Held], waiting: Waiting, now: Micros) -> None:
@@ -411,7 +427,7 @@ class Forwarding:
         for group in self.custody.by_route():
             waiting = group[0].waiting
             if subscription in waiting.get(None, ()):
-                found = _without(waiting, subscription)
+                found = without(waiting, subscription)
                 if path[-1] != group[0].came_from(self._overlay.topology):
                     found = {**found, None: {**found.get(None, {}), entry.target: path}}
                 self._wait_for(group, found, now)
@@ -436,7 +452,7 @@ class Forwarding:
         """A broker was removed: what waits for targets goes to them on the new tree, on which nobody has gone
         round that broker."""
         for group in self.custody.by_route():
-            waiting = _mended(group[0].waiting, self._overlay.mended_path)
+            waiting = mended(group[0].waiting, self._overlay.mended_path)
             for held in group:
                 held.waiting = waiting
                 steps = zip(held.header.path, held.numbers, strict=False)
@@ -448,8 +464,10 @@ class Forwarding:
     def resend(self) -> None:
         """Send again, in order, whatever has another next hop now."""
         moved: dict[int, list[NodeId]] = {}
+        self._stranded = {}
         for group in self.custody.by_route():
             waiting, hops = self._reassigned(group[0].waiting)
+            self._stranded |= dict.fromkeys(waiting.get(None, ()))
             moved[id(waiting)] = hops
             for held in group:
                 held.waiting = waiting
@@ -468,30 +486,4 @@ class Forwarding:
                     moved[target] = nearest
         if not moved:
             return waiting, []
-        return _assigned(waiting, moved), [hop for hop in dict.fromkeys(moved.values()) if hop is not None]
-
-
-def _assigned(waiting: Waiting, to: Mapping[NodeId, NodeId | None]) -> Waiting:
-    """The same targets, some of them assigned to others."""
-    found: dict[NodeId | None, dict[NodeId, Path]] = {}
-    for hop, targets in waiting.items():
-        for target, path in targets.items():
-            found.setdefault(to.get(target, hop), {})[target] = path
-    return found
-
-
-def _mended(waiting: Waiting, mended: Callable[[Path], Path]) -> Waiting:
-    """The same targets on their ways of now; whoever was the last known one of a way may be another one."""
-    return {
-        hop: {(way[0] if (way := mended(path)) else target): way for target, path in targets.items()}
-        for hop, targets in waiting.items()
-    }
-
-
-def _without(waiting: Waiting, target: NodeId) -> Waiting:
-    """The same without one target."""
-    kept = {
-        hop: {each: path for each, path in targets.items() if each != target}
-        for hop, targets in waiting.items()
-    }
-    return {hop: targets for hop, targets in kept.items() if targets}
+        return assigned(waiting, moved), [hop for hop in dict.fromkeys(moved.values()) if hop is not None]
