@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
-from gapless.core.messages import Removal
-from gapless.core.model import SECOND
+from gapless.core.messages import Joined, Removal
+from gapless.core.model import SECOND, Micros, NodeId
 from gapless.core.node import Node
 from gapless.core.orders.publisher.forwarding import Forwarding
 from gapless.core.overlay.fates import Fates
@@ -44,6 +44,13 @@ def remember_one(original: Callable[..., None], fates: Fates, removal: Removal) 
     original(fates, removal)
 
 
+def without_own_joins(
+    original: Callable[..., None], overlay: Overlay, peer: NodeId, told: Sequence[Joined], now: Micros
+) -> None:
+    """What others say of the joins of this broker is not listened to: it should know better."""
+    original(overlay, peer, [each for each in told if each.node != overlay.me], now)
+
+
 MUTANTS = {
     each.name: each
     for each in (
@@ -56,6 +63,7 @@ MUTANTS = {
         Mutant("links-come-back", Fates, "current", lambda _, self, link: link),
         Mutant("votes-do-not-count", Removing, "_why_not", lambda *_: None),
         Mutant("gone-round-for-ever", Forwarding, "mend", lambda *_: None),
+        Mutant("nobody-hears-of-its-own-joins", Overlay, "_on_fates", without_own_joins),
         Mutant("only-the-last-removal-of-a-name", Fates, "_remember", remember_one),
         Mutant(
             "only-joins-say-who-is-back", Fates, "_joined_in", lambda _, self, node: joined_in(self, node)
@@ -108,6 +116,23 @@ def a_name_is_removed_twice() -> bool:
     return own_links(world) == {("b", "c"), ("c", "d")}
 
 
+def who_was_removed_and_is_back_loses_its_store() -> bool:
+    """b is removed and joins c again; then x joins b. When b has lost its store, x tells it of its removal,
+    and that it has joined c since: it is the neighbour of both."""
+    world = start_network(chain("b", "c", "d"), {})
+    crash_for_good(world, "b")
+    removed(world, "b")
+    world.replace("b", join=("c",))
+    world.run_for(RECOVERED)
+    world.add_broker("x", join=("b",))
+    world.run_for(RECOVERED)
+    world.crash("b")
+    world.run_for(RECOVERED)
+    world.replace("b", join=("x",))
+    world.run_for(RECOVERED)
+    return world.broker("b").overlay.topology.neighbours() == ["c", "x"]
+
+
 def two_have_had_each_others_place() -> bool:
     """b is removed, and c has its place; b is back; c is removed, and b has its place."""
     fates = Fates([], (), [Removal("b", 1, "c", (("c", 2),)), Removal("c", 2, "b", (("b", 3), ("d", 1)))])
@@ -157,6 +182,7 @@ CAUGHT: dict[str, tuple[Story, tuple[Any, ...]]] = {
     "votes-do-not-count": (one_neighbour_sees_it, ((),)),
     "gone-round-for-ever": (the_next_failure_is_the_first_again, ((),)),
     "only-the-last-removal-of-a-name": (a_name_is_removed_twice, ((),)),
+    "nobody-hears-of-its-own-joins": (who_was_removed_and_is_back_loses_its_store, ((),)),
     "only-joins-say-who-is-back": (two_have_had_each_others_place, ((),)),
     "centre-takes-all-for-seen": (nothing_is_lost, ((2813,), (2889,))),
     "centre-listens-at-once": (nothing_is_lost, ((2578,), (2880,))),

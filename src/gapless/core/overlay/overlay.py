@@ -266,7 +266,7 @@ class Overlay:
                         self._out.append(Send(other, Neighbourhood(told, (), self.state)))
 
     def _on_fates(self, peer: NodeId, told: Sequence[Joined], now: Micros) -> None:
-        """Follow what is later than what is known here, and pass it on; put right who knows less."""
+        """Follow later news, also of own joins (a store may be lost); pass them on, and put others right."""
         fates, topology = self.joining.fates, self.topology
         for each in told:
             mine = fates.of(each.node, each.join_point)
@@ -277,7 +277,7 @@ class Overlay:
                     Send(peer, Neighbourhood(valid, (), self.state, later, removals=fates.removals()))
                 )
             elif (
-                each.node != self.me
+                (each.node != self.me or not each.left)
                 and (fates.knows(each.node) or mine is not None or each.join_point in topology)
                 and fates.note(each)
             ):
