@@ -389,6 +389,33 @@ def test_a_broker_that_is_gone_for_good_is_removed() -> None:
     assert not stage.world.hosts[victim].is_up
 
 
+def test_nobody_is_removed_who_alone_can_let_another_in() -> None:
+    """The chain b0 to b3: n0 asks b1, or b1 and b2, and knows nobody else until it has an answer."""
+    for points, safe in ((("b1",), {"b1"}), (("b1", "b2"), set())):
+        removed = set()
+        for seed in range(30):
+            script = calm(seed, brokers=4, max_down=2)
+            stage, world = script.stage, script.stage.world
+            world.add_broker("n0", join=points)
+            stage.join_points["n0"] = points
+            assert membership.remove(stage)
+            removed |= {*stage.doomed}
+        assert {*stage.world.brokers()} - removed == {"n0", *safe}
+
+
+def test_who_knows_others_does_not_need_its_join_point() -> None:
+    removed = set()
+    for seed in range(30):
+        script = calm(seed, brokers=4, max_down=2)
+        stage, world = script.stage, script.stage.world
+        world.add_broker("n0", join=("b1",))
+        stage.join_points["n0"] = ("b1",)
+        world.run_for(SECOND)
+        assert membership.remove(stage)
+        removed |= {*stage.doomed}
+    assert "b1" in removed
+
+
 # -- what is judged while the run goes on --------------------------------------------------------------------
 
 
