@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gapless.core.effects import Receipt
+from gapless.core.effects import Receipt, SubscriptionGivenUp
 from gapless.core.limits import Limits
 from gapless.core.messages import Ping
 from gapless.core.messages.publisher import (
@@ -36,6 +36,7 @@ from gapless.simulation.swarm.features import CALM, FAULTS, Features, features_o
 from gapless.simulation.swarm.run import judge, play, prepare, simulate_swarm, untold
 from gapless.simulation.swarm.script import Script
 from gapless.simulation.swarm.squeezes import BEYOND, KINDS, REST, SQUEEZES
+from gapless.simulation.world import World
 from simulation.mutants import broken
 
 TOPIC = features_of(0).topics[0].name
@@ -388,6 +389,33 @@ def test_a_broker_that_is_gone_for_good_is_removed() -> None:
     assert not stage.world.hosts[victim].is_up
 
 
+def test_nobody_is_removed_who_alone_can_let_another_in() -> None:
+    """The chain b0 to b3: n0 asks b1, or b1 and b2, and knows nobody else until it has an answer."""
+    for points, safe in ((("b1",), {"b1"}), (("b1", "b2"), set())):
+        removed = set()
+        for seed in range(30):
+            script = calm(seed, brokers=4, max_down=2)
+            stage, world = script.stage, script.stage.world
+            world.add_broker("n0", join=points)
+            stage.join_points["n0"] = points
+            assert membership.remove(stage)
+            removed |= {*stage.doomed}
+        assert {*stage.world.brokers()} - removed == {"n0", *safe}
+
+
+def test_who_knows_others_does_not_need_its_join_point() -> None:
+    removed = set()
+    for seed in range(30):
+        script = calm(seed, brokers=4, max_down=2)
+        stage, world = script.stage, script.stage.world
+        world.add_broker("n0", join=("b1",))
+        stage.join_points["n0"] = ("b1",)
+        world.run_for(SECOND)
+        assert membership.remove(stage)
+        removed |= {*stage.doomed}
+    assert "b1" in removed
+
+
 # -- what is judged while the run goes on --------------------------------------------------------------------
 
 
@@ -494,6 +522,52 @@ def test_who_waits_longer_or_shorter_than_a_lease_is_noticed(mutant: str | None,
             world.restart("c0")
             world.run_for(SECOND)
     assert set(stage.trouble) == set(found)
+
+
+def test_a_broker_that_has_lost_its_store_may_wait_for_a_whole_lease() -> None:
+    """c0 is gone, and its broker has waited for most of a lease when it dies with its store; the network has
+    not forgotten c0, but nobody else knows for how long it was waited for."""
+    limits = Limits(lease=4 * PLAIN.breath)
+    script = calm(limits=limits, clients=1)
+    stage, world = script.stage, script.stage.world
+    script.crowd.subscribe(stage)
+    world.run_for(SECOND)
+    world.crash("c0")
+    world.run_for(limits.lease * 3 // 4)
+    home = world.home("c0")
+    world.crash(home)
+    world.replace(home, join=(stage.neighbours(home)[0],))
+    world.run_for(limits.lease * 3 // 4)
+    assert given_up(world, home) == []
+    world.run_for(limits.lease)
+    assert [each.client for each in given_up(world, home)] == ["c0"]
+    assert not stage.trouble
+
+
+def test_who_hears_that_a_subscription_was_given_up_does_not_give_it_up_too_early() -> None:
+    """c0 was away for longer than its lease, and is back: its broker may still hear of it from a publisher.
+    What nobody has given up before is another matter."""
+    limits = Limits(lease=4 * PLAIN.breath)
+    script = calm(limits=limits, clients=1)
+    stage, world = script.stage, script.stage.world
+    script.crowd.subscribe(stage)
+    world.run_for(SECOND)
+    world.crash("c0")
+    world.run_for(2 * limits.lease)
+    world.restart("c0")
+    world.run_for(SECOND)
+    home = world.home("c0")
+    (record,) = given_up(world, home)
+    world.hosts[home].store.append(record)
+    world.run_for(SECOND)
+    assert not stage.trouble
+    world.hosts[home].store.append(SubscriptionGivenUp("c0:2:1", "c0", TOPIC))
+    world.run_for(SECOND)
+    assert stage.trouble == {"given up too early": 1}
+
+
+def given_up(world: World, broker: NodeId) -> list[SubscriptionGivenUp]:
+    return [each for each in world.hosts[broker].store if isinstance(each, SubscriptionGivenUp)]
 
 
 def test_what_is_never_confirmed_is_a_violation() -> None:

@@ -2,17 +2,18 @@
 
 Nor are they given up earlier. That is judged while a run goes on, since in the end everybody is back, or all
 leases have ended. Of each life of a broker only that counts which must be durable: whole parts of a lease,
-and one less, because the last write may have been torn.
+and one less, because the last write may have been torn; and nothing once the broker has lost its store.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gapless.core.broker import Broker
-from gapless.core.effects import IncarnationStarted, SubscriptionGivenUp
+from gapless.core.effects import IncarnationStarted, Record, SubscriptionGivenUp
 from gapless.core.limits import Limits
-from gapless.core.model import Incarnation, Micros, NodeId, OrderName
+from gapless.core.model import Incarnation, Micros, NodeId, OrderName, SubscriptionId
 from gapless.core.orders.publisher import PublisherBroker
 from gapless.core.orders.publisher.patience import PARTS
 from gapless.simulation.swarm.stage import Stage
@@ -44,6 +45,7 @@ class Leases:
         """When each client had a session with its own broker, at the latest."""
         self._read: dict[NodeId, int] = {}
         """How many of the records of each broker were looked at."""
+        self._given_up: dict[SubscriptionId, None] = {}
 
     def look_every(self, span: Micros) -> None:
         """Look at them from now on, as long as things may break."""
@@ -65,7 +67,7 @@ class Leases:
         has_twin = client in world.twins or client in world.twins.values()
         if host.is_up or has_twin or home.name in world.departed:
             return False
-        last_life = max(each.incarnation for each in host.store if isinstance(each, IncarnationStarted))
+        last_life = max(_lives(host.store))
         absence = self._absences.setdefault(client, Absence(last_life))
         if absence.last_life != last_life:
             return False
@@ -77,18 +79,23 @@ class Leases:
             return True
         if client in order.peers or client not in order.subscriptions.own_clients():
             return False
+        if absence.life not in _lives(home.store):
+            absence.earlier = absence.lasted = 0  # with its store the broker has lost what it had noted
         self._note(absence, home.node.identity.incarnation, span)
         return True
 
     def _look_for_the_given_up(self) -> None:
-        """A broker has given up a client of its own: it was away for a lease."""
+        """A broker has given up a client of its own: it was away for a lease. Whoever hears later, from a
+        publisher, that a subscription was given up ends it too, although its client may be back by then."""
         world = self._stage.world
         for name in world.brokers():
             store = world.hosts[name].store
             new, self._read[name] = store[self._read.get(name, 0) :], len(store)
-            clients = [each.client for each in new if isinstance(each, SubscriptionGivenUp)]
-            for client in [each for each in clients if world.homes[each] == name]:
-                if world.now - self._seen_at.get(client, 0) < self._lease:
+            given_up = [each for each in new if isinstance(each, SubscriptionGivenUp)]
+            for each in [each for each in given_up if each.subscription not in self._given_up]:
+                self._given_up[each.subscription] = None
+                is_recent = world.now - self._seen_at.get(each.client, 0) < self._lease
+                if world.homes[each.client] == name and is_recent:
                     self._stage.trouble["given up too early"] += 1
 
     def _note(self, absence: Absence, life: Incarnation, span: Micros) -> None:
@@ -99,3 +106,7 @@ class Leases:
             absence.life, absence.lasted = life, 0
         if absence.earlier + absence.lasted > self._lease + self._part:
             self._stage.trouble["waited for longer than a lease"] += 1
+
+
+def _lives(store: Iterable[Record]) -> list[Incarnation]:
+    return [each.incarnation for each in store if isinstance(each, IncarnationStarted)]

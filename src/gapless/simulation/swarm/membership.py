@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from gapless.core.effects import LinkAdded
 from gapless.core.model import NodeId
 from gapless.simulation.swarm.stage import Stage
 
@@ -72,7 +73,8 @@ def replace(stage: Stage) -> bool:
 def remove(stage: Stage) -> bool:
     """A broker dies for good, and somebody has it removed, asking as often as needed."""
     running = stage.running()
-    victims = [name for name in stage.members() if name not in stage.leaving]
+    needed = {*stage.leaving, *_last_points(stage)}
+    victims = [name for name in stage.members() if name not in needed]
     if len(running) < 4 or not victims:
         return False
     victim = stage.victim(victims)
@@ -83,6 +85,19 @@ def remove(stage: Stage) -> bool:
     stage.crashed(victim)
     stage.world.at(stage.world.now + stage.features.breath, partial(_ask, stage), victim)
     return True
+
+
+def _last_points(stage: Stage) -> set[NodeId]:
+    """The only brokers left that can let somebody in who knows nobody else yet: were one of them removed,
+    nobody could say who has its place."""
+    world, found = stage.world, set[NodeId]()
+    for name in [each for each in world.brokers() if each in stage.join_points]:
+        knows_others = any(isinstance(each, LinkAdded) for each in world.hosts[name].store)
+        if name in stage.without_store or not knows_others:
+            gone = (world.departed, stage.doomed)
+            left = [each for each in stage.join_points[name] if not any(each in those for those in gone)]
+            found.update(left if len(left) == 1 else ())
+    return found
 
 
 def _ask(stage: Stage, victim: NodeId) -> None:
