@@ -9,10 +9,11 @@ from collections.abc import Callable
 
 from gapless.core.limits import Limits
 from gapless.core.model import MILLISECOND, SECOND
-from simulation.scene import Scene
+from simulation.scene import TOPIC, Scene
 from support import chain, publisher_order
 
 FIVE = chain("b0", "b1", "b2", "b3", "b4")
+SEVEN = chain(*(f"b{k}" for k in range(7)))
 
 
 # -- ways that are known only in part ------------------------------------------------------------------------
@@ -221,6 +222,99 @@ def a_start_behind_what_was_delivered() -> list[str]:
     return scene.faults(resets=1, s=[3, 4])
 
 
+def an_older_holder_where_all_have_forgotten() -> list[str]:
+    """q takes p's name at b0. p, at b1, has heard nothing of it when the others lose all that they know,
+    twice: that s subscribes, then that q has published 2. s begins anew with p in sight, and has 1 of q."""
+    scene = Scene([("b0", "b1"), ("b0", "b2")], p="b1", q="b0", s="b0")
+
+    def publish(client: str) -> None:
+        scene.world.publish(client, "p", TOPIC, {"kind": "x"})
+        scene.run(100)
+
+    def forget() -> None:
+        _crash(scene, "b0", "b2")
+        for name in ("b0", "b2"):
+            scene.world.restart(name)
+        scene.run(10_000)
+
+    scene.part(("b0", "b1"), ("b2", "b1"), ("s", "b1"), ("q", "b1"))
+    scene.subscribe("s")
+    scene.run(100)
+    publish("p")
+    publish("q")
+    scene.part(("s", "b0"), ("s", "b2"))
+    forget()
+    publish("q")
+    scene.heal(("b0", "b1"))
+    forget()
+    scene.heal(("s", "b0"))
+    scene.run(10_000)
+    publish("q")
+    scene.end()
+    found = scene.got("s", "p#1")
+    return [*scene.faults(resets=1), *([f"s got {found}"] if found != [1, 3] else [])]
+
+
+# -- what lies behind a barrier ------------------------------------------------------------------------------
+
+
+def a_barrier_that_comes_nearer() -> list[str]:
+    """s is live without b3, b4 and those behind. Then b1 and b2 fail, and all that b0 sees is b1 and b2: that
+    says nothing of b3 and b4."""
+    scene = Scene(SEVEN, p="b6", s="b0")
+    _crash(scene, "b3", "b4")
+    scene.subscribe("s")
+    scene.run(100)
+    _crash(scene, "b1", "b2")
+    return _publishes_behind_a_barrier(scene)
+
+
+def a_barrier_that_recedes() -> list[str]:
+    """s is live without b1, b2 and those behind. Both are back; but b3 and b4, which only they see, are down
+    and have not been reached either, nor has p's own broker, b6."""
+    scene = Scene(SEVEN, p="b6", s="b0")
+    _crash(scene, "b3", "b4", "b1", "b2")
+    scene.subscribe("s")
+    scene.run(100)
+    for name in ("b1", "b2"):
+        scene.world.restart(name)
+    scene.run(5_000)
+    return _publishes_behind_a_barrier(scene)
+
+
+def one_that_was_behind_a_barrier() -> list[str]:
+    """As before, but b6 alone, of which s has not heard, is still not reached: that is no barrier."""
+    scene = Scene(SEVEN, p="b6", s="b0")
+    _crash(scene, "b1", "b2")
+    scene.part(("b5", "b6"))
+    scene.world.cut("b4", "b6")
+    scene.run(2_000)
+    scene.subscribe("s")
+    scene.run(100)
+    for name in ("b1", "b2"):
+        scene.world.restart(name)
+    scene.run(5_000)
+    return _publishes_behind_a_barrier(scene)
+
+
+def _crash(scene: Scene, *names: str) -> None:
+    for name in names:
+        scene.world.crash(name)
+    scene.run(2_000)
+
+
+def _publishes_behind_a_barrier(scene: Scene) -> list[str]:
+    """b6 takes an event of p for nobody, and forgets it."""
+    scene.publish("x")
+    scene.run(100)
+    scene.world.crash("b6")
+    scene.run(100)
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[2])
+
+
 STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_way_that_is_known_farther_later: ("only-the-pathless-go-on",),
     two_behind_one_end: ("who-is-led-on-first-leaves-the-others",),
@@ -230,5 +324,9 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_subscription_that_was_given_up_comes_back: ("publishers-know-of-the-given-up-alone",),
     a_barrier_where_an_island_was: ("islands-are-barriers",),
     a_start_behind_what_was_delivered: ("renewed-from-the-cut-alone",),
+    an_older_holder_where_all_have_forgotten: ("every-holder-counts-alike",),
+    a_barrier_that_comes_nearer: ("what-is-not-seen-is-reached",),
+    a_barrier_that_recedes: ("what-is-not-seen-is-reached",),
+    one_that_was_behind_a_barrier: ("what-is-not-seen-is-reached",),
 }
 """Each story, and the mutants that get it wrong."""

@@ -92,20 +92,21 @@ class World:
         """(record, first promised sequence, by a reset?) of each promise about the publisher."""
         found: list[tuple[int, int, bool]] = []
         clients = {r.client for e, (_, r) in self.published.items() if e[0] == publisher}
-        promised = False
+        promised, out_of_reach = False, False
         for i, grant in stay.grants:
             after = [e[1] for e, (at, _) in self.published.items() if e[0] == publisher and at > i]
             start = grant.start.get(publisher, min(after, default=10**9))
-            if isinstance(grant, Reset) and not grant.publishers:
+            if isinstance(grant, Live):
+                out_of_reach = bool({publisher, *clients} & set(grant.unreachable))
+                if not (promised or out_of_reach):
+                    found.append((i, start, False))
+                    promised = True
+            elif not grant.publishers:
                 found.append((i, 10**9, True))
                 promised = False
-            elif isinstance(grant, Reset):
-                if publisher in grant.publishers or publisher in grant.start:
-                    found.append((i, start, True))
-                    promised = True
-            elif not promised and not {publisher, *clients} & set(grant.unreachable):
-                found.append((i, start, False))
-                promised = True
+            elif publisher in grant.start or publisher in grant.publishers:
+                promised = publisher in grant.start or not out_of_reach
+                found.append((i, start if promised else 10**9, True))
         return found
 
     def pasts(self) -> dict[Event, set[Event]]:

@@ -683,6 +683,18 @@ def renewed_from_the_cut_alone(original: Original, self: Subscribing, own: Own) 
     original(self, own)
 
 
+@breaks(Own, "still_counting")
+def every_holder_counts_alike(original: Original, self: Own, cut: Cut) -> list[str]:
+    """Rule 3: an earlier holder of a name that is still there makes the start of the later one exact."""
+    return sorted(cut.present)
+
+
+@breaks(Subscribing, "_may_hide")
+def what_is_not_seen_is_reached(original: Original, self: Subscribing, *about: object) -> bool:
+    """Rule 4: who is named no more has been reached, though others hide it, or are named behind it."""
+    return False
+
+
 @breaks(PublisherBroker, "_on_attached")
 def wait_again_after_repeating(
     original: Original, self: PublisherBroker, leaf: NodeId, attached: Attached, now: Micros

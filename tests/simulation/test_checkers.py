@@ -126,12 +126,19 @@ class TestStart:
         assert kinds("s+ p.1 p.2 s<p.2", live=live) == []
 
     @pytest.mark.parametrize("name", ["p", "client"])
-    def test_unreachable_publishers_are_not_promised_until_a_reset(self, name: str) -> None:
+    def test_unreachable_publishers_are_not_promised_until_a_start_is_told(self, name: str) -> None:
         options: dict[str, Any] = {"live": {"s": {"unreachable": (name,)}}, "clients": {"p": "client"}}
         assert kinds("s+ p.1 p.2 s<p.2 q.1 s<q.1", **options) == []
         assert kinds("s+ p.1 q.1", **options) == ["lost"]
-        assert kinds("s+ p.1 s^p p.2", **options) == ["lost"]
-        assert kinds("s+ p.1 s^p p.2 s<p.2", **options) == []
+        assert kinds("s+ p.1 s^p.2 p.2", **options) == ["lost"]
+        assert kinds("s+ p.1 s^p.2 p.2 s<p.2", **options) == []
+
+    def test_a_reset_without_a_start_reaches_nobody(self) -> None:
+        live = {"s": {"unreachable": ("p",)}}
+        trace = play("s+ p.1 s^p p.2 q.1 s<q.1 s^q q.2 s<q.2", live=live)
+        assert check(trace, promise="publisher", healed=True).ok
+        trace += play("s!") + play("p.1 p.2 p.3")[2:]
+        assert check(trace, promise="publisher", healed=True).counts == {Kind.LOST: 1}
 
     def test_unreachable_brokers_are_those_of_the_publication(self) -> None:
         trace = play("s+", live={"s": {"unreachable": ("b",)}})

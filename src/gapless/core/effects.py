@@ -226,7 +226,7 @@ class Reset(msgspec.Struct, frozen=True):
 
     subscription: SubscriptionId
     publishers: tuple[str, ...]
-    """Whose promise it is; none named: that of all publishers."""
+    """Whose promise it is; none named: that of all publishers. Who is unreachable stays so."""
     start: StartCut
 
 

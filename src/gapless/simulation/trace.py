@@ -57,7 +57,7 @@ class Live(_Record, tag="live", frozen=True, kw_only=True):
     start: dict[str, int] = {}
     """The first promised sequence per publisher; others are promised from what they publish after this."""
     unreachable: tuple[str, ...] = ()
-    """Publishers, their clients or their brokers which are not promised until a reset or another live."""
+    """Publishers, their clients or their brokers, not promised until a live or a start says so."""
     position: int | None = None
     """The tick from which a subscription of a total topic starts."""
 

@@ -6,8 +6,8 @@ unless it is durable. The name subscribed again while it is open (a durable subs
 client that moves to another broker) goes on with the same one.
 
 A promise about a publisher is a list of *epochs*. The first begins when the subscription goes live, or later
-for a publisher that was unreachable then; only a reset ends one and begins the next. A second ``live`` adds
-promises, it takes none back.
+for a publisher that was unreachable then; only a reset ends one and begins the next, which is not before it
+is reached if it is unreachable still. A second ``live`` adds promises, it takes none back.
 """
 
 from __future__ import annotations
@@ -285,17 +285,18 @@ def _grant(index: int, record: Live | Reset, subscription: Subscription | None) 
 
 
 def _epochs(subscription: Subscription, stream: Stream) -> Iterable[Epoch]:
-    promised = False
+    promised, is_reached = False, True
     for index, grant in subscription.grants:
         start = grant.start.get(stream.publisher)
-        if isinstance(grant, Reset) and not grant.publishers:  # withdrawn for all; a live follows
-            promised = False
-            yield Epoch(index, NEVER, True)
-            continue
-        if isinstance(grant, Reset):
-            concerned = start is not None or stream.publisher in grant.publishers
+        if isinstance(grant, Live):
+            is_reached = stream.names.isdisjoint(grant.unreachable)
+            concerned = not promised and is_reached
         else:
-            concerned = not promised and stream.names.isdisjoint(grant.unreachable)
+            concerned = start is not None or stream.publisher in grant.publishers
+            if not grant.publishers or (concerned and start is None and not is_reached):
+                promised = False  # withdrawn; a live follows
+                yield Epoch(index, NEVER, True)
+                continue
         if concerned:
             promised = True
             first = stream.first_after(index) if start is None else start

@@ -92,6 +92,11 @@ class Own:
         """The last position of the publisher that was delivered, or is known not to be promised."""
         return max(self.cut.get(publisher, NOWHERE), self.last.get(publisher, NOWHERE))
 
+    def still_counting(self, cut: Cut) -> list[str]:
+        """The publishers that are still where a cut was taken, and count as those did that came here. Who is
+        seen there under an earlier numbering says nothing of where the later one has left off."""
+        return [each for each in sorted(cut.present) if self.cut[each][0] == cut.taken[each].numbering]
+
 
 @dataclass(slots=True)
 class Taker:
@@ -238,12 +243,13 @@ class Subscribing:
             own.numberings.setdefault(publisher, own.cut[publisher][0])
             source = (own.topic, publisher)
             self._taken[source] = max(last.numbering, self._taken.get(source, 0))
-        start = _start(own, sorted(cut.present))
+        present = own.still_counting(cut)
+        start = _start(own, present)
         if not own.live:
             own.live_at = now
         self._announce(own, start, list(pending))
         if raised:
-            known = [each for each in sorted(raised) if each in own.flowing and each in cut.present]
+            known = [each for each in sorted(raised) if each in own.flowing and each in present]
             self._out.append(Reset(own.name, tuple(sorted(raised)), _start(own, known)))
             for publisher in raised:
                 own.flowing.pop(publisher, None)
@@ -265,7 +271,7 @@ class Subscribing:
         barriers = [each for each in pending if len(each.nodes) > self._overlay.topology.delta]
         if own.live:
             unreached &= own.unreached
-            if unreached == own.unreached:
+            if unreached == own.unreached or any(self._may_hide(own, each) for each in pending):
                 return
             barriers = [each for each in barriers if not own.barriers.isdisjoint(each.nodes)]
         if own.renewed:
@@ -274,6 +280,12 @@ class Subscribing:
         own.barriers = {each.nodes[-1] for each in barriers}
         unreachable = tuple(each for each in pending if not unreached.isdisjoint(each.nodes))
         self._out.append(Live(own.name, start, unreachable))
+
+    def _may_hide(self, own: Own, partition: Partition) -> bool:
+        """Whether the partition may lie between here and what was not reached, or behind that: nobody knows
+        the names behind a barrier. As long as there is such a one, it is not known who was reached."""
+        is_barrier = len(partition.nodes) > self._overlay.topology.delta
+        return (is_barrier or bool(own.barriers)) and not own.unreached.issuperset(partition.nodes)
 
     # -- events ------------------------------------------------------------------------------------------
 
