@@ -2,8 +2,9 @@
 
 An epoch is a promise to one stay about one publisher: from ``line`` on, everything from the sequence
 ``start`` on. A ``live`` begins one for each publisher of the topic that is not unreachable and has none
-yet; a ``reset`` begins one for each publisher that it names; a reset that names nobody withdraws all
-promises, until the next live. A start that was not named is the sequence published first after the line.
+yet; a ``reset`` begins one for each publisher that it names, unless that is unreachable and no start is told;
+a reset that names nobody withdraws all promises, until the next live. A start that was not named is the
+sequence published first after the line.
 """
 
 from __future__ import annotations
@@ -75,9 +76,12 @@ def _epochs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _promising(grants: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The grants that begin a promise about the publisher, or withdraw it."""
-    promised = False
+    promised, is_reached = False, True
     for grant in grants:
-        if grant["withdrawn"]:
+        if not grant["by_reset"]:
+            is_reached = grant["concerned"]
+        begins_nothing = grant["by_reset"] and grant["start"] is None and not is_reached
+        if grant["withdrawn"] or (grant["concerned"] and begins_nothing):
             promised = False
             yield {**grant, "start": NEVER}
         elif grant["concerned"] and (grant["by_reset"] or not promised):
