@@ -395,15 +395,7 @@ def a_client_that_was_given_up_before_a_crash() -> list[str]:
 def a_publisher_that_moves_after_a_client_was_given_up() -> list[str]:
     """b2 gives s up, behind a cut, and confirms what waited for it. p moves to b1, the broker of s, which has
     not heard of it: s must not get what follows before it is told that it has missed something."""
-    scene = Scene(chain("b1", "b2"), p="b2", s="b1", limits=Limits(custody=2))
-    scene.subscribe("s")
-    scene.run(100)
-    scene.publish("x")
-    scene.run(100)
-    scene.part(("b1", "b2"), ("s", "b2"))
-    scene.publish("x", "x", "x", "x")
-    scene.run(3_000)
-    assert not scene.faults_of_custody()
+    scene = _s_is_given_up()
     scene.publish("x")  # 6
     scene.run(100)
     scene.part(("p", "b2"))
@@ -416,8 +408,38 @@ def a_publisher_that_moves_after_a_client_was_given_up() -> list[str]:
     return scene.faults(s=[1, 8], resets=1)
 
 
-def a_client_that_was_given_up_by_who_has_lost_its_store() -> list[str]:
-    """As before, but b2 loses its store and joins anew: only p knows that s was given up, and says so."""
+def a_publisher_that_comes_back_after_a_client_was_given_up() -> list[str]:
+    """As before, but p crashes before it goes on at b1: its store knows that s was given up."""
+    scene = _s_is_given_up()
+    scene.world.crash("p")
+    scene.world.cut("p", "b2")
+    scene.run(1_000)
+    scene.world.restart("p")
+    scene.run(5_000)
+    scene.publish("x")
+    scene.run(1_000)
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 7], resets=1)
+
+
+def a_publisher_that_is_adopted_after_a_client_was_given_up() -> list[str]:
+    """As before, but q, which is at b1, goes on with what p's store knows."""
+    scene = _s_is_given_up()
+    scene.world.add_client("q", "b1")
+    scene.run(1_000)
+    scene.world.crash("p")
+    _adopt(scene)
+    for _ in range(2):
+        scene.world.publish("q", "p", TOPIC, {"kind": "x"})
+        scene.run(1_000)
+    scene.end()
+    return scene.faults(s=[1, 7], resets=1)
+
+
+def _s_is_given_up() -> Scene:
+    """By b2, behind a cut, with events of p that b2 has confirmed."""
     scene = Scene(chain("b1", "b2"), p="b2", s="b1", limits=Limits(custody=2))
     scene.subscribe("s")
     scene.run(100)
@@ -427,6 +449,12 @@ def a_client_that_was_given_up_by_who_has_lost_its_store() -> list[str]:
     scene.publish("x", "x", "x", "x")
     scene.run(3_000)
     assert not scene.faults_of_custody()
+    return scene
+
+
+def a_client_that_was_given_up_by_who_has_lost_its_store() -> list[str]:
+    """As before, but b2 loses its store and joins anew: only p knows that s was given up, and says so."""
+    scene = _s_is_given_up()
     scene.world.crash("b2")
     scene.heal(("b1", "b2"), ("s", "b2"))
     scene.run(1_000)
@@ -921,6 +949,8 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_loss_of_which_the_word_is_lost: ("claims-are-believed-the-second-time",),
     a_client_that_was_given_up_before_a_crash: ("given-up-and-forgotten",),
     a_publisher_that_moves_after_a_client_was_given_up: ("publishers-forget-the-given-up",),
+    a_publisher_that_comes_back_after_a_client_was_given_up: ("the-next-life-forgets-the-given-up",),
+    a_publisher_that_is_adopted_after_a_client_was_given_up: ("the-next-life-forgets-the-given-up",),
     a_client_that_was_given_up_by_who_has_lost_its_store: ("publishers-know-of-the-given-up-alone",),
     many_that_were_given_up: ("only-the-last-given-up-is-told",),
     a_stand_in_that_was_not_reached: (),

@@ -683,6 +683,11 @@ def renewed_from_the_cut_alone(original: Original, self: Subscribing, own: Own) 
     original(self, own)
 
 
+@breaks(Publishing, "_note_without")
+def the_next_life_forgets_the_given_up(original: Original, self: Publishing, publisher: str) -> None:
+    """Rule 12: a publisher that restarts elsewhere brings events to who was given up, and has missed some."""
+
+
 @breaks(Own, "still_counting")
 def every_holder_counts_alike(original: Original, self: Own, cut: Cut) -> list[str]:
     """Rule 3: an earlier holder of a name that is still there makes the start of the later one exact."""

@@ -10,6 +10,7 @@ import pytest
 
 from gapless.core.effects import (
     ClientAway,
+    ConfirmedWithout,
     EventsConfirmed,
     EventsRetained,
     IncarnationStarted,
@@ -52,6 +53,10 @@ def test_only_what_still_holds_is_kept(tmp_path: Path) -> None:
         EventsConfirmed("t", "p", 3),
         EventsConfirmed("loose", "p", 1),
         EventsConfirmed("loose", "p", 2),
+        ConfirmedWithout("p", ("c1:1:1",)),
+        ConfirmedWithout("q", ("c1:1:1",)),
+        ConfirmedWithout("p", ()),
+        ConfirmedWithout("q", ("c1:1:1", "c2:1:1")),
         ClientAway("c1", 7),
         ClientAway("c2", 7),
         ClientAway("c1"),
@@ -65,6 +70,7 @@ def test_only_what_still_holds_is_kept(tmp_path: Path) -> None:
         EventsConfirmed("t", "p", 3),
         EventsRetained((event(4), event(5))),
         EventsConfirmed("loose", "p", 2),
+        ConfirmedWithout("q", ("c1:1:1", "c2:1:1")),
         ClientAway("c2", 9),
     ]
     with open_store(tmp_path, "b1") as store:

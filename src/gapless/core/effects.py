@@ -107,6 +107,14 @@ class NumberingBegun(msgspec.Struct, frozen=True, tag=True):
     numbering: int
 
 
+class ConfirmedWithout(msgspec.Struct, frozen=True, tag=True):
+    """Record of a client: what is confirmed of the publisher did not go to these subscriptions, which the
+    network has given up; the last one of the publisher holds. None: everybody knows that by now."""
+
+    publisher: str
+    subscriptions: tuple[SubscriptionId, ...]
+
+
 class TopicDeclared(msgspec.Struct, frozen=True, tag=True):
     """Record of a broker: what is declared under a name; the last one of the name holds."""
 
@@ -141,7 +149,7 @@ def publisher_of(record: Record) -> str | None:
     match record:
         case EventsRetained(events=events):
             return events[0].publisher
-        case EventsConfirmed() | PublisherTaken() | NumberingBegun():
+        case EventsConfirmed() | PublisherTaken() | NumberingBegun() | ConfirmedWithout():
             return record.publisher
         case _:
             return None
@@ -160,6 +168,7 @@ Record: TypeAlias = (
     | EventsConfirmed
     | PublisherTaken
     | NumberingBegun
+    | ConfirmedWithout
     | TopicDeclared
     | SubscriptionGivenUp
     | SubscriptionPurged

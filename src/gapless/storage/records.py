@@ -16,6 +16,7 @@ import msgspec
 from gapless.core.effects import (
     BrokerRemoved,
     ClientAway,
+    ConfirmedWithout,
     EventsConfirmed,
     EventsRetained,
     Founded,
@@ -53,6 +54,7 @@ _kept = msgspec.msgpack.Decoder(
     | NetworkBound
     | PublisherTaken
     | NumberingBegun
+    | ConfirmedWithout
     | TopicDeclared
     | SubscriptionGivenUp
     | ClientAway
@@ -95,6 +97,9 @@ def _changes(record: Record) -> Iterator[Change]:
             yield Put(_key("publisher", publisher), _encode(record))
         case NumberingBegun(publisher=publisher):
             yield Put(_key("numbering", publisher), _encode(record))
+        case ConfirmedWithout(publisher=publisher, subscriptions=subscriptions):
+            key = _key("without", publisher)
+            yield Put(key, _encode(record)) if subscriptions else Delete(key)
         case TopicDeclared(declaration=declaration):
             yield Put(_key("topic", declaration.topic.name), _encode(record))
         case SubscriptionGivenUp(subscription=subscription):

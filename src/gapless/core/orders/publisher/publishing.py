@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from zlib import crc32
 
 from gapless.core.effects import (
+    ConfirmedWithout,
     Effect,
     EventsConfirmed,
     EventsRetained,
@@ -68,6 +69,8 @@ SOMEWHERE: NodeId = ""
 """Stands for brokers whose names are not remembered."""
 STAYS_MAX = 16
 """How many brokers a client remembers to have published at."""
+WITHOUT_MAX = 1_000
+"""How many of those who were given up, the last ones, are durable with a publisher."""
 
 
 @dataclass(slots=True)
@@ -109,7 +112,9 @@ class Publishing:
         self._without: dict[SubscriptionId, Micros] = {}
         """Subscriptions that the network gave up, and when the session ended that had told so."""
         self._told: dict[NodeId, dict[SubscriptionId, None]] = {}
-        """The same by the sessions that have told and are up."""
+        """The same by the sessions that have told and are up; or somewhere, in an earlier life."""
+        self._noted: dict[str, tuple[SubscriptionId, ...]] = {}
+        """By publisher those of them that are durable with it."""
         self._generation = identity.incarnation * GENERATIONS_PER_INCARNATION
         self._taken: dict[str, None] = {}
         """Publishers that were adopted."""
@@ -146,6 +151,9 @@ class Publishing:
                     del retained.events[sequence]
             elif isinstance(record, NumberingBegun):
                 self._numberings[record.publisher] = record.numbering
+            elif isinstance(record, ConfirmedWithout):
+                self._noted[record.publisher] = record.subscriptions
+                self.without(SOMEWHERE, record.subscriptions)
 
     def _take(self, records: Iterable[Record]) -> None:
         """Have publishers in generations above all that they had before, and make that durable.
@@ -183,7 +191,7 @@ class Publishing:
             del self.retained[source]
         for table in (self._taken, self._gave_way, self.fenced):
             table.pop(publisher, None)
-        for numbers in (self._numberings, self._sent_in):
+        for numbers in (self._numberings, self._sent_in, self._noted):
             numbers.pop(publisher, None)
 
     def without(self, peer: NodeId, given_up: Iterable[SubscriptionId]) -> None:
@@ -193,9 +201,21 @@ class Publishing:
 
     def session_down(self, peer: NodeId, now: Micros) -> None:
         """What the session has told holds for a lease from now on."""
-        self._without |= dict.fromkeys(self._told.pop(peer, ()), now)
+        self._keep_in_mind(peer, now)
         if peer == self.home:
             self.go_home(None, now, old_is_up=False)
+
+    def _keep_in_mind(self, peer: NodeId, now: Micros) -> None:
+        self._without |= dict.fromkeys(self._told.pop(peer, ()), now)
+
+    def _note_without(self, publisher: str) -> None:
+        """What is confirmed now did not go to those who were given up. The publisher may go on in another
+        life, or in another client, at a home that has not heard of it."""
+        told = (each for names in self._told.values() for each in names)
+        without = tuple(dict.fromkeys((*self._without, *told)))[-WITHOUT_MAX:]
+        if without != self._noted.get(publisher, ()):
+            self._noted[publisher] = without
+            self._out.append(Persist(ConfirmedWithout(publisher, without)))
 
     def _excluded(self) -> tuple[SubscriptionId, ...]:
         """The subscriptions that were given up elsewhere than at this home."""
@@ -204,6 +224,7 @@ class Publishing:
 
     def go_home(self, home: NodeId | None, now: Micros, *, old_is_up: bool) -> None:
         """Publish through another session from now on; ``None``: there is none."""
+        self._keep_in_mind(SOMEWHERE, now)
         self._without = {each: at for each, at in self._without.items() if at + self._lease > now}
         if self.home is not None and old_is_up:
             self._out.append(Send(self.home, Detached()))
@@ -294,5 +315,6 @@ class Publishing:
             del retained.events[following]
             following += 1
         if following > first:
+            self._note_without(ack.publisher)
             self._out.append(Persist(EventsConfirmed(ack.topic, ack.publisher, following - 1)))
             self._out.append(Receipt(ack.topic, ack.publisher, following - 1))
