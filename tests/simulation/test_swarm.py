@@ -416,6 +416,21 @@ def test_who_knows_others_does_not_need_its_join_point() -> None:
     assert "b1" in removed
 
 
+def test_nobody_who_knows_nobody_else_comes_to_a_broker_that_is_to_be_removed() -> None:
+    """It would not hear who has the place: one that comes for the first time, a second client of a name, or
+    one without its store."""
+    for seed in range(20):
+        script = calm(seed, brokers=5, clients=2, clock_steps=False)
+        stage, world = script.stage, script.stage.world
+        known = {*world.homes}
+        assert membership.remove(stage)
+        assert script.crowd.connect(stage)
+        assert script.crowd.double(stage)
+        assert names.lose_a_store(stage)
+        strangers = {*world.homes} - known | {*stage.lost_stores}
+        assert not {world.homes[each] for each in strangers} & {*stage.doomed}
+
+
 # -- what is judged while the run goes on --------------------------------------------------------------------
 
 

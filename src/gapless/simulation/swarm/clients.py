@@ -69,8 +69,12 @@ class Crowd:
         if not names:
             return False
         first, take_over = rng.choice(names), rng.random() < 0.6
+        homes = self._homes()
+        same = [each for each in homes if each == world.home(first)]  # more often than any other
+        if not homes:
+            return False
         world.clock_offset[f"{first}'"] = len(world.homes)
-        home = rng.choice([None, *self._homes()])
+        home = rng.choice([*same, *homes])
         host = world.add_client_twin(first, home=home, take_over=take_over)
         self._moves_in(host)
         self._subscribe(host.name)
@@ -126,8 +130,10 @@ class Crowd:
     # -- helpers ---------------------------------------------------------------------------------------
 
     def _homes(self) -> list[NodeId]:
-        """The brokers that a client may come to."""
-        return [name for name in self.stage.world.brokers() if name not in self.stage.leaving]
+        """The brokers that a client may come to: not one that is to be removed, for who knows nobody else
+        would not hear who has its place."""
+        stage = self.stage
+        return [each for each in stage.world.brokers() if each not in stage.leaving | stage.doomed]
 
     def _event(self, kind: str | None = None) -> dict[str, Any]:
         rng = self.stage.rng
