@@ -195,6 +195,22 @@ def test_a_centre_that_crashes_goes_on_when_it_returns(delta: int) -> None:
     assert_promises(world)
 
 
+def test_the_operator_is_told_when_a_second_broker_has_it() -> None:
+    """Only a knows that c is removed as long as b is away; also for those who ask again."""
+    world = start_network(chain("b", "a", "c"), {"s": "c"}, delta=2)
+    crash_for_good(world, "b", "c")
+    for _ in range(2):
+        world.remove("c")
+        world.run_for(SECOND)
+        assert world.removals == {}
+        assert world.leaf("s").identity.home == "c"
+    world.restart("b")
+    world.run_for(RECOVERED)
+    assert world.removals == {"c": ""}
+    assert world.leaf("s").identity.home == "a"
+    assert_equation_1(world, [link("a", "b")])
+
+
 def test_a_centre_that_crashes_before_it_has_decided_has_done_nothing() -> None:
     world = start_network(STAR, {})
     crash_for_good(world, "x")

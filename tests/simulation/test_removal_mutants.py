@@ -19,6 +19,7 @@ from gapless.core.overlay.removing import Removing
 from gapless.simulation.checkers import check
 from gapless.simulation.world import World
 from simulation.mutants import Mutant
+from simulation.scene import Scene
 from simulation.test_removal import STAR, crash_for_good, run_with_farewells, without
 from support import (
     BYPASSED,
@@ -64,6 +65,7 @@ MUTANTS = {
         Mutant("votes-do-not-count", Removing, "_why_not", lambda *_: None),
         Mutant("gone-round-for-ever", Forwarding, "mend", lambda *_: None),
         Mutant("nobody-hears-of-its-own-joins", Overlay, "_on_fates", without_own_joins),
+        Mutant("told-before-two-have-it", Removing, "_is_shared", lambda *_: True),
         Mutant("only-the-last-removal-of-a-name", Fates, "_remember", remember_one),
         Mutant(
             "only-joins-say-who-is-back", Fates, "_joined_in", lambda _, self, node: joined_in(self, node)
@@ -164,6 +166,38 @@ def the_next_failure_is_the_first_again() -> bool:
     return waited and delivered(world, "s") == [1, 2, 3]
 
 
+def the_centre_forgets_it() -> bool:
+    """b decides that x is removed, and loses its store before c has heard of it. s is a client of x."""
+    scene = Scene(chain("b", "x", "c"), p="c", s="x")
+    world = scene.world
+    scene.subscribe("s")
+    scene.run(500)
+    crash_for_good(world, "x")
+    scene.slow(("c", "b"), milliseconds=100)
+    world.remove("x")
+    scene.run(50)
+    world.cut("b", "c", one_way=True)  # c has voted, and hears nothing more
+    scene.run(100)
+    has_decided = world.broker("b").overlay.joining.fates.knows("x")
+    world.crash("b")
+    was_answered = "x" in world.removals
+    scene.run(2_000)
+    scene.slow(("c", "b"), milliseconds=1)
+    scene.heal(("b", "c"))
+    world.replace("b", join=("c",))
+    scene.run(5_000)
+    assert has_decided
+    assert "x" in world.brokers()
+    scene.publish("1", "2", "3")
+    scene.run(2_000)
+    came = scene.got("s") == [1, 2, 3]
+    removed(world, "x")
+    scene.publish("4")
+    scene.run(2_000)
+    is_removed = world.removals["x"] == "" and own_links(world) == {("b", "c")}
+    return came and not was_answered and is_removed and not scene.faults(s=[1, 2, 3, 4])
+
+
 def nothing_is_lost(seed: int) -> bool:
     try:
         world = run_with_farewells(seed, brokers=7)
@@ -181,6 +215,7 @@ CAUGHT: dict[str, tuple[Story, tuple[Any, ...]]] = {
     "links-come-back": (who_is_gone_starts_again, ((),)),
     "votes-do-not-count": (one_neighbour_sees_it, ((),)),
     "gone-round-for-ever": (the_next_failure_is_the_first_again, ((),)),
+    "told-before-two-have-it": (the_centre_forgets_it, ((),)),
     "only-the-last-removal-of-a-name": (a_name_is_removed_twice, ((),)),
     "nobody-hears-of-its-own-joins": (who_was_removed_and_is_back_loses_its_store, ((),)),
     "only-joins-say-who-is-back": (two_have_had_each_others_place, ((),)),

@@ -15,6 +15,8 @@ from gapless.client.errors import GaplessError
 from gapless.server.inquiry import InquiryError, Survey, survey
 from gapless.server.inquiry import remove as ask_to_remove
 
+MAY_WAIT = "who has removed a broker answers when a second one knows: see that one runs, and ask again"
+
 
 class RemovalError(GaplessError):
     """The broker was not removed, and why."""
@@ -37,7 +39,8 @@ def remove(
 
 
 async def removal(name: str, addresses: Sequence[str], timeout: float) -> None:
-    """Find the broker that is to have the place, and ask it; return when that is done, and durable."""
+    """Find the broker that is to have the place, and ask it; return when that is done, and durable
+    at two brokers."""
     found = await survey(addresses, timeout)
     if name in found.reports:
         where = found.reports[name]["address"]
@@ -52,7 +55,10 @@ async def removal(name: str, addresses: Sequence[str], timeout: float) -> None:
             f"{missing[0]}, a neighbour of {name}, does not answer, and the tree cannot be mended without "
             f"it: start {missing[0]} first (without its store if that is lost), then ask again"
         )
-    error = await ask_to_remove(found.reports[neighbours[0]]["address"], name, 5 * timeout)
+    try:
+        error = await ask_to_remove(found.reports[neighbours[0]]["address"], name, 5 * timeout)
+    except InquiryError as silence:
+        raise RemovalError(f"{silence}; {MAY_WAIT}") from None
     if error:
         raise RemovalError(error)
 
@@ -70,7 +76,7 @@ async def _check_removed(found: Survey, name: str, timeout: float) -> None:
         return_exceptions=True,
     )
     if "" not in answers:
-        problems = [str(each) for each in answers if isinstance(each, InquiryError)]
+        problems = [f"{each}; {MAY_WAIT}" for each in answers if isinstance(each, InquiryError)]
         known = ", ".join(sorted(found.reports))
         sentence = f"there is no broker {name}; those that answer are: {known}"
         raise RemovalError("; ".join([sentence, *problems]))

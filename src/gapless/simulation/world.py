@@ -16,6 +16,7 @@ from typing import Any
 
 from gapless.core.broker import Broker
 from gapless.core.effects import (
+    BrokerRemoved,
     LinkAdded,
     NetworkBound,
     Record,
@@ -253,6 +254,14 @@ class World:
         if not self.hosts[removal.node].is_up:
             self.departed[removal.node] = None
 
+    def _forget_removals(self) -> None:
+        """Removals that no broker has any more have not happened, and must be asked for anew."""
+        stores = [host.store for host in self.hosts.values() if not host.is_client]
+        known = {each.removal.node for store in stores for each in store if isinstance(each, BrokerRemoved)}
+        for node in [node for node in self._centres if node not in known]:
+            del self._centres[node]
+            self.departed.pop(node, None)
+
     def removal_answered(self, answer: RemovalAnswered) -> None:
         """Whoever wanted a broker to be removed is told what became of it."""
         self.removals[answer.node] = answer.error
@@ -333,6 +342,7 @@ class World:
         at its clock's reading, which need not be the world's time."""
         host = self.hosts[name]
         host.store.clear()
+        self._forget_removals()
         host.make = self._broker_maker(name, join, least_incarnation=self.now if clock is None else clock)
         self.restart(name)
 

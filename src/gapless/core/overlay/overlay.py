@@ -167,7 +167,7 @@ class Overlay:
         """Tell a peer what it should know of the tree, and what became of links that it may have."""
         valid, marked = self._links_for(identity)
         fates = () if self.is_leaf else self.joining.fates.all()
-        removals = () if self.is_leaf else self.joining.fates.removals()
+        removals = () if self.is_leaf else self.removing.known(to_client=identity.is_leaf)
         told = Neighbourhood(tuple(valid), tuple(marked), self.state, fates, removals=removals)
         self._out.append(Send(identity.node, told))
 
@@ -247,7 +247,7 @@ class Overlay:
         if message.network:
             self._membership.told(peer, message.network)
             self._end_sessions_with_strangers()
-        session.removals |= {(each.node, each.incarnation) for each in message.removals}
+        self.removing.told(peer, message.removals)
         if not self.removing.is_outdated(peer):
             self.outdated.pop(peer, None)
         removals = self.removing.heard(message.removals)

@@ -8,7 +8,8 @@ alive:
 1. An operator asks the centre. It asks the other neighbours (``RemovalAsked``), and they answer
    (``RemovalVote``). Whoever falls silent is unreachable, which is an answer too.
 2. When all agree, the centre makes the ``Removal`` durable and lives in the new tree at once.
-3. It tells everybody, and everybody passes it on, at once and at the beginning of every later session.
+3. It tells all brokers, and they pass it on, at once and at the beginning of every later session.
+4. Whoever is no broker hears of it when two brokers have it: the clients, and the operator that it is done.
 
 The centre changes first: all others hear of it from the centre. As long as a neighbour has not changed it
 goes round the broker that is down, directly to each other neighbour, and leaves to the centre only what lies
@@ -18,8 +19,11 @@ ends their sessions, forgets what it got from them and all numbers that it has s
 them until they have said that they have changed too; and they repeat to it, as to any new session, what is
 not confirmed. To them it looks as if the centre had crashed and were back at once.
 
-Before step 2 nothing has happened, after it nothing can be undone: a centre that crashes is asked again, and
-says that it is done if it was.
+Before step 2 nothing has happened, after it nothing is undone by a crash: the centre is asked again, and says
+that it is done if it was. Only if it loses its store before another broker has heard of the removal, that is
+forgotten. Nobody may have acted on it then: a client with another home than the network knows would wait for
+ever for what waits for it elsewhere. That is what step 4 is for. Brokers hear of the removal before anything
+else that the centre does in the new tree, so none of them has seen any of it.
 
 The broker that is removed may turn out to live, or be started again from its old store. To the others its
 life is over: they tell it so, it stops, and it may join again in a later life.
@@ -56,13 +60,15 @@ class Removing:
         self._overlay = overlay
         self._out = out
         self._poll: Poll | None = None
+        self._unanswered: dict[NodeId, None] = {}  # brokers that are removed, and the operator does not know
 
     # -- the centre --------------------------------------------------------------------------------------
 
     def request(self, node: NodeId, now: Micros) -> None:
-        """Remove a neighbour; ``RemovalAnswered`` follows, now or when the others have voted."""
+        """Remove a neighbour; ``RemovalAnswered`` follows: at once why not, or later that it is done."""
         if node not in self._overlay.topology and self._overlay.joining.fates.removal(node) is not None:
-            self._answer(node)
+            self._unanswered[node] = None
+            self._maybe_answer()
             return
         if self._poll is not None and self._poll.node == node:
             return  # the answer is for both who asked
@@ -104,7 +110,8 @@ class Removing:
         removal = self._removal(poll)
         overlay.joining.fates.note_removal(removal)
         self.mend(removal, now)
-        self._answer(poll.node)
+        self._unanswered[poll.node] = None
+        self._maybe_answer()
 
     def _removal(self, poll: Poll) -> Removal:
         """What is made durable: with the last life of the broker that any neighbour has seen. If none has,
@@ -122,8 +129,39 @@ class Removing:
         node, self._poll = self._poll.node, None
         self._answer(node, why)
 
+    def _maybe_answer(self) -> None:
+        fates = self._overlay.joining.fates
+        for node in list(self._unanswered):
+            removal = fates.removal(node)
+            if removal is None or self._is_shared(removal):  # None: it has joined again since
+                del self._unanswered[node]
+                self._answer(node)
+
     def _answer(self, node: NodeId, error: str = "") -> None:
         self._out.append(RemovalAnswered(node, error))
+
+    # -- who else knows -----------------------------------------------------------------------------------
+
+    def known(self, *, to_client: bool) -> tuple[Removal, ...]:
+        """The removals that a broker, or a client, is to be told."""
+        removals = self._overlay.joining.fates.removals()
+        return tuple(each for each in removals if self._is_shared(each)) if to_client else removals
+
+    def _is_shared(self, removal: Removal) -> bool:
+        """Whether another broker has said that it has the removal too, or there is no other broker."""
+        topology, up = self._overlay.topology, self._overlay.sessions.up
+        key = (removal.node, removal.incarnation)
+        near = (up[node] for node in topology.nodes() if node in up)  # of clients there may be many more
+        return not topology.neighbours() or any(key in session.removals for session in near)
+
+    def told(self, peer: NodeId, removals: Sequence[Removal]) -> None:
+        """A broker has said which removals it has: others may hear now of those that are not news here."""
+        overlay, before = self._overlay, self.known(to_client=True)
+        overlay.sessions.up[peer].removals |= {(each.node, each.incarnation) for each in removals}
+        if self.known(to_client=True) != before:
+            for leaf in overlay.leaves():
+                overlay.tell_links(overlay.sessions.up[leaf].identity)
+        self._maybe_answer()
 
     # -- everybody near -----------------------------------------------------------------------------------
 
@@ -176,6 +214,8 @@ class Removing:
         for peer, session in overlay.sessions.up.items():
             if session.identity.home == removal.node:
                 session.identity = replace(session.identity, home=removal.centre)
+            if session.identity.is_leaf and not self._is_shared(removal):
+                continue
             if has_changed:
                 overlay.tell_links(session.identity)
             else:

@@ -103,7 +103,7 @@ def _last_points(stage: Stage) -> set[NodeId]:
 def _ask(stage: Stage, victim: NodeId) -> None:
     """Nobody asks while a client is away: it must not lose one broker after the other that it knows."""
     world = stage.world
-    if not stage.is_open or victim in world.departed:
+    if not stage.is_open or world.removals.get(victim) == "":
         return
     clients = [world.hosts[name] for name in world.homes if name not in stage.ended]
     if all(host.is_up and host.sessions for host in clients):
