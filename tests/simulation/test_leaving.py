@@ -9,11 +9,13 @@ import pytest
 from gapless.core.effects import LinkAdded, LinkFate, LinkRemoved
 from gapless.core.messages.overlay import Joined
 from gapless.core.model import SECOND, OrderName, link
+from gapless.core.overlay.membership import Membership
 from gapless.simulation.checkers import check
 from gapless.simulation.faults import Faults, Window
 from gapless.simulation.run import WARM_UP, Options, build
 from gapless.simulation.workload import Plan, Workload
 from gapless.simulation.world import World
+from simulation.mutants import Mutant
 from support import (
     BYPASSED,
     RECOVERED,
@@ -30,6 +32,14 @@ from support import (
 )
 
 CLOSES = WARM_UP + 20 * SECOND
+LEAVES_UNHEARD = Mutant(
+    "who-leaves-need-not-hear-its-neighbour",
+    Membership,
+    "why_not_leave",
+    lambda original, self, clients, _, *, is_ready: original(
+        self, clients, self._topology.neighbours(), is_ready=is_ready
+    ),
+)
 LINKS = [*chain("a", "b", "c", "d"), link("b", "x")]
 
 
@@ -106,16 +116,41 @@ def test_whoever_was_away_cannot_bring_it_back() -> None:
     assert_equation_1(world, [each for each in links if "d" not in each])
 
 
-def test_a_leave_goes_round_a_neighbour_that_is_down() -> None:
+def test_a_leave_goes_round_a_neighbour_that_fails() -> None:
     world = start_network(chain("a", "b", "c", "d"), {}, delta=1)
-    world.crash("c")
-    world.run_for(BYPASSED)
-    leave(world, "d")
+    world.leave("d")
+    world.crash("c", lossy=True)
+    world.run_until(lambda: "d" in world.departed)
     assert_equation_1(world, chain("a", "b", "c"))
     world.restart("c")
     world.run_for(RECOVERED)
     assert_equation_1(world, chain("a", "b", "c"))
     assert world.broker("c").overlay.frontier.wanted == []
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_who_has_forgotten_a_neighbour_does_not_leave_it_alone(is_broken: bool) -> None:
+    """c has lost its store, and a tells it that it is beside b; a knows nothing of d, down like b."""
+    links = chain("a", "b", "c", "d")
+    world = start_network(links, {}, delta=1)
+    for name in "bcd":
+        world.crash(name)
+    world.run_for(BYPASSED)
+    world.replace("c", join=("b",))
+    world.run_until(lambda: world.broker("c").overlay.is_joined)
+    with pytest.MonkeyPatch.context() as patch:
+        if is_broken:
+            LEAVES_UNHEARD.install(patch)
+        world.leave("c")
+    world.run_for(BYPASSED)
+    for name in "bd":
+        world.restart(name)
+    world.run_for(RECOVERED)
+    if is_broken:
+        assert world.broker("d").overlay.frontier.active == []
+    else:
+        assert world.refused == [("c", "c does not reach its neighbour b: ask again when it does")]
+        assert_equation_1(world, links)
 
 
 def test_a_leaving_broker_that_crashes_goes_on_leaving() -> None:

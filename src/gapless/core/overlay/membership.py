@@ -7,7 +7,7 @@ durable belongs there, and in another network it would be a gap or a repetition.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Container
 
 import msgspec
 
@@ -48,8 +48,14 @@ class Membership:
             return f"the client's home {peer.home} is not near this broker"
         return f"{me.node} is leaving the network" if peer.is_leaf and self._joining.is_leaving else None
 
-    def why_not_leave(self, clients: Collection[NodeId], *, is_ready: bool) -> str | None:
-        """Why this broker cannot leave the network for good; ``None``: it can."""
+    def why_not_leave(
+        self, clients: Collection[NodeId], heard: Container[NodeId], *, is_ready: bool
+    ) -> str | None:
+        """Why this broker cannot leave the network for good; ``None``: it can.
+
+        The neighbour must have told its links: if this broker has lost its store, and was told its place by
+        somebody farther off, it may have another neighbour that it does not know, and that would be alone.
+        """
         me, neighbours = self.identity.node, self._topology.neighbours()
         if self._joining.is_leaving:
             return f"{me} is leaving already"
@@ -58,6 +64,8 @@ class Membership:
         if len(neighbours) != 1:
             names = ", ".join(neighbours)
             return f"only a broker with one neighbour can leave, and {me} has {len(neighbours)}: {names}"
+        if neighbours[0] not in heard:
+            return f"{me} does not reach its neighbour {neighbours[0]}: ask again when it does"
         return f"clients are attached to {me}: {', '.join(sorted(clients))}" if clients else None
 
     def learn(self, peer: Identity, state: NodeState) -> None:

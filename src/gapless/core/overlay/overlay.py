@@ -400,7 +400,7 @@ class Overlay:
     def why_not_leave(self) -> str | None:
         """Why this broker cannot leave the network for good, as far as its place in it is concerned."""
         is_ready = self.is_joined and self.state is NodeState.OPERATIONAL
-        return self._membership.why_not_leave(self.leaves(), is_ready=is_ready)
+        return self._membership.why_not_leave(self.leaves(), self._synced, is_ready=is_ready)
 
     # -- questions of the orders ------------------------------------------------------------------------
 
