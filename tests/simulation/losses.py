@@ -439,6 +439,28 @@ def a_client_that_was_given_up_by_who_has_lost_its_store() -> list[str]:
     return scene.faults(s=[1, 7], resets=1)
 
 
+def a_client_that_all_neighbours_know_to_be_given_up() -> list[str]:
+    """b1 gives s up; b0, which has no other neighbour, forgets it at once, and only then confirms what waited
+    for s. p must have been told by then, for it moves to b2, where s is as live as ever."""
+    scene = Scene(chain("b0", "b1", "b2"), delta=2, p="b0", s="b2", limits=Limits(custody=2))
+    scene.subscribe("s")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    scene.part(("b1", "b2"), ("b0", "b2"), ("s", "b1"), ("s", "b0"))
+    scene.publish("x", "x", "x", "x")
+    scene.run(3_000)
+    assert not scene.faults_of_custody()
+    scene.part(("p", "b0"), ("p", "b1"))
+    scene.run(1_000)
+    scene.publish("x")
+    scene.run(1_000)
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 7], resets=1)
+
+
 def many_that_were_given_up() -> list[str]:
     """As before, but s has more subscriptions than a message may have."""
     scene = Scene(chain("b1", "b2"), p="b2", s="b1", limits=Limits(custody=2, batch=1, piece=1))
@@ -922,6 +944,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_client_that_was_given_up_before_a_crash: ("given-up-and-forgotten",),
     a_publisher_that_moves_after_a_client_was_given_up: ("publishers-forget-the-given-up",),
     a_client_that_was_given_up_by_who_has_lost_its_store: ("publishers-know-of-the-given-up-alone",),
+    a_client_that_all_neighbours_know_to_be_given_up: ("who-is-there-is-not-told-of-the-given-up",),
     many_that_were_given_up: ("only-the-last-given-up-is-told",),
     a_stand_in_that_was_not_reached: (),
     a_way_that_ends_before_the_client: ("ways-end-at-the-last-that-is-known",),

@@ -576,13 +576,18 @@ def publishers_forget_the_given_up(original: Original, self: Publishing, *about:
     """Rule 12: a publisher that moves brings events to who was given up, and has missed some in between."""
 
 
-@breaks(Subscriptions, "given_up")
+@breaks(Subscriptions, "_tell_given_up")
 def only_the_last_given_up_is_told(
-    original: Original, self: Subscriptions, peer: NodeId
-) -> tuple[SubscriptionId, ...]:
+    original: Original, self: Subscriptions, client: NodeId, given_up: Sequence[SubscriptionId]
+) -> None:
     """Rule 12: of those who were given up, publishers are told as many as a message may have."""
-    found: tuple[SubscriptionId, ...] = original(self, peer)
-    return found[-self._limits.piece :]
+    original(self, client, given_up[-self._limits.piece :])
+
+
+@breaks(Subscriptions, "tell_given_up")
+def who_is_there_is_not_told_of_the_given_up(original: Original, self: Subscriptions) -> None:
+    """Rule 12: only a client that comes is told who was given up and is not forgotten yet."""
+    self._given_up_now.clear()
 
 
 @breaks(Subscriptions, "hear_of_given_up")
