@@ -36,6 +36,7 @@ from gapless.core.node import Node
 from gapless.core.orders.publisher.broker import PublisherBroker
 from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Waiting, source_of
 from gapless.core.orders.publisher.forwarding import Arrival, Forwarding
+from gapless.core.orders.publisher.leaf import PublisherLeaf
 from gapless.core.orders.publisher.log import Cut, Entry, PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.patience import Patience
 from gapless.core.orders.publisher.publishing import Publishing
@@ -526,6 +527,16 @@ def who_is_reached_now_was_reached_then(original: Original, self: Own, node: Nod
     silently."""
     is_unreached = node in self.unreached or (self.unreached and not node)
     return now if is_unreached else self.live_at
+
+
+@breaks(PublisherLeaf, "message")
+def who_has_lost_its_name_goes_on(
+    original: Original, self: PublisherLeaf, peer: NodeId, message: Any, now: Micros
+) -> None:
+    """Rule 2: what comes after the word that another client keeps the name is still delivered."""
+    is_lost, self.subscribing.name_is_lost = self.subscribing.name_is_lost, False
+    original(self, peer, message, now)
+    self.subscribing.name_is_lost |= is_lost
 
 
 @breaks(Subscribing, "_begin_generation")
