@@ -126,6 +126,28 @@ def a_guest_of_an_unreached_broker() -> list[str]:
     return scene.faults(s=[3], resets=1)
 
 
+def a_guest_of_a_broker_that_has_forgotten_it() -> list[str]:
+    """As before, but y1 crashes before it is reached: no cut tells what it took, and only p knows that it was
+    there."""
+    scene = Scene(STAR, delta=2, p="b", s="y2")
+    scene.part(("p", "b"))
+    scene.run(100)
+    scene.publish("n")
+    scene.run(100)
+    scene.world.cut("b", "y1")
+    scene.suspect("b", "y1")
+    scene.run(10)
+    scene.subscribe("s", "kind = 'x'")
+    scene.run(20)
+    scene.publish("x")
+    scene.run(100)
+    scene.world.crash("y1")
+    scene.end()
+    scene.publish("n", "x")
+    scene.end()
+    return scene.faults(s=[4], resets=1)
+
+
 def a_guest_that_has_gone_home() -> list[str]:
     """As before, but p publishes nothing more until all is healed and s knows what y1 took."""
     scene = Scene(STAR, delta=2, p="b", s="y2")
@@ -334,31 +356,34 @@ def a_subscription_that_only_its_client_knows() -> list[str]:
 
 
 def a_loss_of_which_the_word_is_lost() -> list[str]:
-    """As before, but what b says to s, that it does not know it, is lost with their session."""
+    """Only b knew s, and forgets it, and then what it took without it. What it says to s, that it does not
+    know it, is lost with their session."""
     scene = Scene(chain("b", "y"), p="b", s="b")
     scene.part(("b", "y"), ("s", "y"))
     scene.run(50)
     scene.subscribe("s")
     scene.run(20)
-    scene.slow(("b", "y"), ("y", "b"), milliseconds=100)
-    scene.heal(("b", "y"))
+    scene.part(("s", "b"))
     scene.world.crash("b")
-    scene.run(300)
-    scene.publish("x")
-    scene.run(300)
+    scene.heal(("b", "y"))
+    scene.run(100)
     scene.world.restart("b")
-    scene.run(60)
-    scene.world.crash("y")
-    scene.run(2_000)
+    scene.run(3_000)
+    scene.publish("x")
+    scene.run(100)
+    scene.world.crash("b")
+    scene.run(100)
+    scene.world.restart("b")
+    scene.run(3_000)
     scene.slow(("b", "s"), milliseconds=500)
-    scene.world.restart("y")
-    order = scene.world.broker("b").orders[OrderName.PUBLISHER]
-    scene.world.run_until(lambda: order.settled, within=5 * SECOND)
+    scene.heal(("s", "b"))
+    scene.world.run_until(lambda: "s" in scene.world.hosts["b"].sessions, within=5 * SECOND)
+    scene.run(600)
     scene.part(("s", "b"))
     scene.slow(("b", "s"), milliseconds=0)
     scene.run(500)
     scene.heal(("s", "b"))
-    scene.run(2_000)
+    scene.run(3_000)
     scene.publish("x")
     scene.end()
     scene.publish("x")
@@ -461,6 +486,28 @@ def a_client_that_was_given_up_by_who_has_lost_its_store() -> list[str]:
     scene.world.replace("b2", join=("b1",))
     scene.run(3_000)
     scene.publish("x")
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 7], resets=1)
+
+
+def a_client_that_all_neighbours_know_to_be_given_up() -> list[str]:
+    """b1 gives s up; b0, which has no other neighbour, forgets it at once, and only then confirms what waited
+    for s. p must have been told by then, for it moves to b2, where s is as live as ever."""
+    scene = Scene(chain("b0", "b1", "b2"), delta=2, p="b0", s="b2", limits=Limits(custody=2))
+    scene.subscribe("s")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    scene.part(("b1", "b2"), ("b0", "b2"), ("s", "b1"), ("s", "b0"))
+    scene.publish("x", "x", "x", "x")
+    scene.run(3_000)
+    assert not scene.faults_of_custody()
+    scene.part(("p", "b0"), ("p", "b1"))
+    scene.run(1_000)
+    scene.publish("x")
+    scene.run(1_000)
     scene.end()
     scene.publish("x")
     scene.end()
@@ -937,6 +984,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_move_while_a_subscription_is_under_way: ("settled-once-is-settled", "admit-whoever-moved"),
     a_side_asks_its_own_sides: (),
     a_guest_of_an_unreached_broker: ("guests-begin-silently",),
+    a_guest_of_a_broker_that_has_forgotten_it: ("who-is-reached-now-was-reached-then",),
     a_guest_that_its_own_broker_takes_to_be_there: ("guests-are-not-named",),
     an_adopted_publisher_that_its_old_broker_takes_to_be_there: ("who-has-moved-is-still-here",),
     an_adopted_publisher: ("the-adopted-are-too-early", "the-adopted-are-taken-for-ones-own"),
@@ -952,6 +1000,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_publisher_that_comes_back_after_a_client_was_given_up: ("the-next-life-forgets-the-given-up",),
     a_publisher_that_is_adopted_after_a_client_was_given_up: ("the-next-life-forgets-the-given-up",),
     a_client_that_was_given_up_by_who_has_lost_its_store: ("publishers-know-of-the-given-up-alone",),
+    a_client_that_all_neighbours_know_to_be_given_up: ("who-is-there-is-not-told-of-the-given-up",),
     many_that_were_given_up: ("only-the-last-given-up-is-told",),
     a_stand_in_that_was_not_reached: (),
     a_way_that_ends_before_the_client: ("ways-end-at-the-last-that-is-known",),

@@ -36,6 +36,7 @@ from gapless.core.node import Node
 from gapless.core.orders.publisher.broker import PublisherBroker
 from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Waiting, source_of
 from gapless.core.orders.publisher.forwarding import Arrival, Forwarding
+from gapless.core.orders.publisher.leaf import PublisherLeaf
 from gapless.core.orders.publisher.log import Cut, Entry, PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.patience import Patience
 from gapless.core.orders.publisher.publishing import Publishing
@@ -520,6 +521,24 @@ def guests_begin_silently(original: Original, self: Subscribing, *about: object)
     return False
 
 
+@breaks(Own, "unreached_until")
+def who_is_reached_now_was_reached_then(original: Original, self: Own, node: NodeId, now: Micros) -> Micros:
+    """Rule 12: what a publisher left at a broker that was reached later, and had forgotten it, is missed
+    silently."""
+    is_unreached = node in self.unreached or (self.unreached and not node)
+    return now if is_unreached else self.live_at
+
+
+@breaks(PublisherLeaf, "message")
+def who_has_lost_its_name_goes_on(
+    original: Original, self: PublisherLeaf, peer: NodeId, message: Any, now: Micros
+) -> None:
+    """Rule 2: what comes after the word that another client keeps the name is still delivered."""
+    is_lost, self.subscribing.name_is_lost = self.subscribing.name_is_lost, False
+    original(self, peer, message, now)
+    self.subscribing.name_is_lost |= is_lost
+
+
 @breaks(Subscribing, "_begin_generation")
 def new_numberings_are_not_told(
     original: Original, self: Subscribing, taker: Taker, header: Header, publisher: str, _: Micros
@@ -576,13 +595,18 @@ def publishers_forget_the_given_up(original: Original, self: Publishing, *about:
     """Rule 12: a publisher that moves brings events to who was given up, and has missed some in between."""
 
 
-@breaks(Subscriptions, "given_up")
+@breaks(Subscriptions, "_tell_given_up")
 def only_the_last_given_up_is_told(
-    original: Original, self: Subscriptions, peer: NodeId
-) -> tuple[SubscriptionId, ...]:
+    original: Original, self: Subscriptions, client: NodeId, given_up: Sequence[SubscriptionId]
+) -> None:
     """Rule 12: of those who were given up, publishers are told as many as a message may have."""
-    found: tuple[SubscriptionId, ...] = original(self, peer)
-    return found[-self._limits.piece :]
+    original(self, client, given_up[-self._limits.piece :])
+
+
+@breaks(Subscriptions, "tell_given_up")
+def who_is_there_is_not_told_of_the_given_up(original: Original, self: Subscriptions) -> None:
+    """Rule 12: only a client that comes is told who was given up and is not forgotten yet."""
+    self._given_up_now.clear()
 
 
 @breaks(Subscriptions, "hear_of_given_up")

@@ -17,7 +17,7 @@ from gapless.simulation.run import Options, simulate
 from gapless.simulation.trace import Confirm
 from gapless.simulation.world import World
 from simulation.mutants import MUTANTS, broken
-from simulation.scene import Scene
+from simulation.scene import TOPIC, Scene
 from simulation.test_stories import Story, _name
 from support import chain
 
@@ -230,6 +230,29 @@ def a_client_that_comes_back_at_another_broker() -> list[str]:
     return wrong if receipts == [1, 2, 3] else [*wrong, f"{receipts} are confirmed"]
 
 
+def nothing_is_delivered_once_the_name_is_lost() -> list[str]:
+    """The later s ends what the first one has. The first is so busy that it hears of that together with an
+    event that has come for its next subscription, and follows one that nobody has brought it."""
+    scene = Scene(chain("a", "b", "c"), p="b", s="a")
+    world = scene.world
+    scene.subscribe("s")
+    scene.run(100)
+    scene.slow(("s", "a"), milliseconds=100)
+    world.subscribe("s", "next", TOPIC, "")
+    scene.run(1)
+    first = world.hosts["s"]
+    first.busy_until = world.now + SECOND
+    world.add_client_twin("s", home="c")
+    scene.run(50)
+    scene.publish("x")
+    scene.slow(("c", "s'"), milliseconds=300)
+    scene.run(80)
+    scene.publish("x")
+    scene.run(2_000)
+    got = scene.got("s")
+    return [f"s got {got}"] if got else []
+
+
 STORIES: dict[Story, tuple[str, ...]] = {
     a_twin_does_not_evict_the_first: ("any-life-replaces-a-session",),
     a_twin_does_not_go_round_those_who_refuse_it: ("go-round-who-refuses",),
@@ -244,6 +267,7 @@ STORIES: dict[Story, tuple[str, ...]] = {
     the_later_one_keeps_the_name_though_it_does_not_subscribe: ("rivals-never-yield",),
     the_later_one_keeps_the_name_though_only_it_subscribes: ("rivals-do-not-hear-of-each-other",),
     the_clocks_say_who_is_the_later_one: ("rivals-never-yield",),
+    nothing_is_delivered_once_the_name_is_lost: ("who-has-lost-its-name-goes-on",),
     a_client_that_comes_back_at_another_broker: ("names-alone-tell-clients",),
 }
 """Each story, and the mutants that get it wrong."""

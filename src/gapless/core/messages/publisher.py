@@ -211,8 +211,9 @@ class Acknowledged(msgspec.Struct, frozen=True, array_like=True, tag="acks"):
 
     acknowledgements: tuple[Acknowledgement, ...]
     given_up: tuple[SubscriptionId, ...] = ()
-    """To a client: subscriptions that got nothing of them any more, while others may still think they are
-    there. What the client publishes elsewhere must not go to them, or they would miss these in between."""
+    """To a client: subscriptions that get nothing of what is acknowledged from now on, while others may still
+    think they are there. What the client publishes elsewhere must not go to them, or they would miss
+    something in between."""
 
 
 class Superseded(msgspec.Struct, frozen=True, array_like=True, tag="superseded"):

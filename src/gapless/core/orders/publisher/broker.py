@@ -243,7 +243,8 @@ class PublisherBroker(BrokerOrder):
         for leaf in list(self._waiting):
             self._maybe_admit(leaf, now)
         self.settling.flush()
-        self._outbox.flush(self.subscriptions.given_up)
+        self.subscriptions.tell_given_up()
+        self._outbox.flush()
         self.subscriptions.confirm()
         self.subscriptions.purge()
         if not self.overlay.frontier.wanted:

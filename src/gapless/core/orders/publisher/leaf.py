@@ -107,7 +107,10 @@ class PublisherLeaf(LeafOrder):
             self.publishing.go_home(home, now, old_is_up=self.publishing.home in self.peers)
 
     def message(self, peer: NodeId, message: PublisherMessage, now: Micros) -> None:
-        """Handle one message of publisher order."""
+        """Handle one message of publisher order, unless another client keeps the name: that one has ended the
+        subscriptions of this one, and what still comes here may follow something that went past it."""
+        if self.name_is_lost:
+            return
         match message:
             case Publications(runs=runs):
                 for run in runs:

@@ -100,8 +100,6 @@ class PeerLog:
     """Subscriptions that are known here and the peer has not told of yet."""
     ended: dict[SubscriptionId, None] = field(default_factory=dict)
     """Subscriptions that the peer knows to have ended."""
-    given_up: dict[SubscriptionId, None] = field(default_factory=dict)
-    """Subscriptions that were given up, which the peer, a client, has not been told."""
     streamed: int = 0
     """My log was sent up to this index."""
     awaited: bool = False
@@ -125,7 +123,7 @@ class PeerLog:
         """Both ends have forgotten that the subscription ended."""
         for table in (self.index_of, self.confirmed, self.confirmed_to):
             table.pop(subscription, None)
-        for names in (self.untold, self.ended, self.given_up):
+        for names in (self.untold, self.ended):
             names.pop(subscription, None)
 
     def knew(self, subscription: SubscriptionId, epoch: int) -> bool:

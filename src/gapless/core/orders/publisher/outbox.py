@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from gapless.core.effects import Effect, Send
@@ -14,8 +14,7 @@ from gapless.core.messages.publisher import (
     Run,
     Superseded,
 )
-from gapless.core.model import Event, Generation, NodeId, SubscriptionId
-from gapless.core.orders.base import pieces
+from gapless.core.model import Event, Generation, NodeId
 from gapless.core.orders.publisher.custody import Held, Source
 from gapless.core.orders.publisher.vectors import Numbers
 
@@ -127,16 +126,14 @@ class Outbox:
         for key in [key for key in self._superseded if key[0] == peer]:
             del self._superseded[key]
 
-    def flush(self, given_up: Callable[[NodeId], tuple[SubscriptionId, ...]] = lambda _: ()) -> None:
-        """Send it all, and before the acknowledgements to a peer what it must know of those given up."""
+    def flush(self) -> None:
+        """Send it all."""
         for peer, drafts in self._drafts.items():
             for runs in _batches(drafts, self.batch):
                 self._out.append(Send(peer, Publications(runs)))
         for peer, acks in self._acks.items():
             told = tuple(Acknowledgement(*flow, ranges(sequences)) for flow, sequences in acks.items())
-            *some, last = [*pieces(given_up(peer), self.batch)] or [()]
-            self._out += [Send(peer, Acknowledged((), each)) for each in some]
-            self._out.append(Send(peer, Acknowledged(told, last)))
+            self._out.append(Send(peer, Acknowledged(told)))
         for (peer, source), about in self._superseded.items():
             self._out.append(Send(peer, Superseded(*source, *about)))
         self._drafts.clear()

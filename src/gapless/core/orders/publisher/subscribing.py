@@ -73,8 +73,10 @@ class Own:
     """The other life under this client's name that had ended it."""
     unreached: set[NodeId] = field(default_factory=set)
     """Brokers that have not known it at any time since it became live."""
+    reached_at: dict[NodeId, Micros] = field(default_factory=dict)
+    """Brokers that have come to know it since it became live, and when that was heard."""
     barriers: set[NodeId] = field(default_factory=set)
-    """Those of them that others lie behind, whose names are not known."""
+    """Those of the unreached that others lie behind, whose names are not known."""
     cut: dict[str, Position] = field(default_factory=dict)
     """Per publisher the last position that is not promised."""
     flowing: dict[str, Generation] = field(default_factory=dict)
@@ -91,6 +93,15 @@ class Own:
     def known(self, publisher: str) -> Position:
         """The last position of the publisher that was delivered, or is known not to be promised."""
         return max(self.cut.get(publisher, NOWHERE), self.last.get(publisher, NOWHERE))
+
+    def unreached_until(self, node: NodeId, now: Micros) -> Micros:
+        """Up to which moment a broker, or, without a name, any broker, had not been reached. It may have lost
+        since what it took until then, so that no cut tells it."""
+        if node in self.unreached or (self.unreached and not node):
+            return now
+        if not node:
+            return max(self.reached_at.values(), default=self.live_at)
+        return self.reached_at.get(node, self.live_at)
 
     def still_counting(self, cut: Cut) -> list[str]:
         """The publishers that are still where a cut was taken, and count as those did that came here. Who is
@@ -247,7 +258,7 @@ class Subscribing:
         start = _start(own, present)
         if not own.live:
             own.live_at = now
-        self._announce(own, start, list(pending))
+        self._announce(own, start, list(pending), now)
         if raised:
             known = [each for each in sorted(raised) if each in own.flowing and each in present]
             self._out.append(Reset(own.name, tuple(sorted(raised)), _start(own, known)))
@@ -266,7 +277,7 @@ class Subscribing:
         may_lie_behind = bool(own.barriers) and not taken.guest
         return own.live and taken.home not in own.unreached and not may_lie_behind
 
-    def _announce(self, own: Own, start: StartCut, pending: list[Partition]) -> None:
+    def _announce(self, own: Own, start: StartCut, pending: list[Partition], now: Micros) -> None:
         unreached = {node for partition in pending for node in partition.nodes}
         barriers = [each for each in pending if len(each.nodes) > self._overlay.topology.delta]
         if own.live:
@@ -276,6 +287,7 @@ class Subscribing:
             barriers = [each for each in barriers if not own.barriers.isdisjoint(each.nodes)]
         if own.renewed:
             self._out.append(Reset(own.name, (), start))
+        own.reached_at |= dict.fromkeys(own.unreached - unreached, now)
         own.live, own.renewed, own.unreached = True, False, unreached
         own.barriers = {each.nodes[-1] for each in barriers}
         unreachable = tuple(each for each in pending if not unreached.isdisjoint(each.nodes))
@@ -343,11 +355,10 @@ class Subscribing:
             own.cut[publisher] = last
 
     def _may_have_missed(self, own: Own, header: Header, now: Micros) -> bool:
-        """Whether the publisher, since the subscription is live, was at a broker that was not reached: what
-        was taken there is not known yet, and may have been promised."""
-        promised_for = now - own.live_at
-        return bool(own.unreached) and any(
-            stay.ago < promised_for and (not stay.node or stay.node in own.unreached) for stay in header.stays
+        """Whether the publisher, since the subscription is live, was at a broker that was not reached then:
+        what was taken there is not known yet, or never will be, and may have been promised."""
+        return any(
+            own.live_at < now - stay.ago <= own.unreached_until(stay.node, now) for stay in header.stays
         )
 
     def _begin_generation(self, taker: Taker, header: Header, publisher: str, now: Micros) -> None:

@@ -23,6 +23,7 @@ from gapless.core.effects import (
 )
 from gapless.core.limits import Limits
 from gapless.core.messages.publisher import (
+    Acknowledged,
     Body,
     Confirmation,
     Confirmed,
@@ -82,6 +83,8 @@ class Subscriptions:
         self._given_up: dict[SubscriptionId, bool] = {}
         """Those of them that were given up, and whether this broker did so: then a crash must not bring them
         back, for what waited for them is acknowledged."""
+        self._given_up_now: dict[SubscriptionId, None] = {}
+        """Those that were given up during this batch."""
         self._remembered: dict[NodeId, PeerLog] = {}
         self._forgotten: dict[SubscriptionId, None] = {}
         """The last subscriptions that everybody knew to have ended: whoever still speaks of one is told."""
@@ -117,7 +120,7 @@ class Subscriptions:
         peer_log = PeerLog(incarnation, index_of, last_index, untold, ended=earlier.ended)
         self._peers[peer] = peer_log
         if self._overlay.sessions.up[peer].identity.is_leaf:
-            peer_log.given_up = dict.fromkeys(self._given_up)
+            self._tell_given_up(peer, tuple(self._given_up))
         self._has_news = True
         if self._is_long(peer, self._log.after(0)):
             self._overlay.hold(peer)
@@ -251,9 +254,7 @@ class Subscriptions:
         self._log.end(subscription, given_up=given_up, rival=rival)
         if given_up:
             self._given_up.setdefault(subscription, False)
-            for peer, peer_log in self._peers.items():
-                if self._overlay.sessions.up[peer].identity.is_leaf:
-                    peer_log.given_up[subscription] = None
+            self._given_up_now[subscription] = None
         if not self._log.is_wanted(destination):
             self._forwarding.give_up(lambda each: each == destination, now)
         self._ended[subscription] = None
@@ -278,13 +279,18 @@ class Subscriptions:
             self._out.append(Persist(SubscriptionGivenUp(subscription, body.client, body.topic)))
             self._end(subscription, now, given_up=True)
 
-    def given_up(self, peer: NodeId) -> tuple[SubscriptionId, ...]:
-        """What a publisher's client that goes on elsewhere must know, and was not told on this session."""
-        peer_log = self._peers.get(peer)
-        if peer_log is None or not peer_log.given_up:
-            return ()
-        found, peer_log.given_up = tuple(peer_log.given_up), {}
-        return found
+    def tell_given_up(self) -> None:
+        """Tell all clients who was given up during the batch, ahead of the acknowledgements: some are given
+        because of it, now or later, and by then this broker may have forgotten it."""
+        if self._given_up_now:
+            for peer in self._peers:
+                if self._overlay.sessions.up[peer].identity.is_leaf:
+                    self._tell_given_up(peer, tuple(self._given_up_now))
+            self._given_up_now.clear()
+
+    def _tell_given_up(self, client: NodeId, given_up: Sequence[SubscriptionId]) -> None:
+        for piece in pieces(given_up, self._limits.batch):
+            self._out.append(Send(client, Acknowledged((), piece)))
 
     def own_clients(self) -> list[NodeId]:
         """This broker's own clients that have subscriptions."""
