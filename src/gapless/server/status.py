@@ -256,6 +256,6 @@ def _stalled(age: float, source: Source, behind: int, head: Held) -> dict[str, A
         "sequence": head.event.sequence,
         "seconds": round(age, 3),
         "behind": behind,
-        "waits_for": list(dict.fromkeys(target for targets in head.waiting.values() for target in targets)),
+        "waits_for": list(dict.fromkeys(each[0] for targets in head.waiting.values() for each in targets)),
         "asked": asked,
     }

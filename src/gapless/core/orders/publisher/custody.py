@@ -164,6 +164,6 @@ class Custody:
         counts: dict[NodeId, int] = {}
         for stream in self.streams.values():
             for held in stream.held.values():
-                for target in {destination[0] for destination in held.waiting.get(None, ())}:
+                for target in dict.fromkeys(destination[0] for destination in held.waiting.get(None, ())):
                     counts[target] = counts.get(target, 0) + 1
         return counts

@@ -77,6 +77,8 @@ class Own:
     """Brokers that have come to know it since it became live, and when that was heard."""
     barriers: set[NodeId] = field(default_factory=set)
     """Those of the unreached that others lie behind, whose names are not known."""
+    partitions: tuple[Partition, ...] = ()
+    """What was said to be unreachable when that was said last."""
     cut: dict[str, Position] = field(default_factory=dict)
     """Per publisher the last position that is not promised."""
     flowing: dict[str, Generation] = field(default_factory=dict)
@@ -279,10 +281,10 @@ class Subscribing:
 
     def _announce(self, own: Own, start: StartCut, pending: list[Partition], now: Micros) -> None:
         unreached = {node for partition in pending for node in partition.nodes}
-        barriers = [each for each in pending if len(each.nodes) > self._overlay.topology.delta]
+        barriers = [each for each in pending if self._is_barrier(each)]
         if own.live:
             unreached &= own.unreached
-            if unreached == own.unreached or any(self._may_hide(own, each) for each in pending):
+            if unreached == own.unreached or self._may_hide(own, pending):
                 return
             barriers = [each for each in barriers if not own.barriers.isdisjoint(each.nodes)]
         if own.renewed:
@@ -290,14 +292,23 @@ class Subscribing:
         own.reached_at |= dict.fromkeys(own.unreached - unreached, now)
         own.live, own.renewed, own.unreached = True, False, unreached
         own.barriers = {each.nodes[-1] for each in barriers}
-        unreachable = tuple(each for each in pending if not unreached.isdisjoint(each.nodes))
-        self._out.append(Live(own.name, start, unreachable))
+        own.partitions = tuple(each for each in pending if not unreached.isdisjoint(each.nodes))
+        self._out.append(Live(own.name, start, own.partitions))
 
-    def _may_hide(self, own: Own, partition: Partition) -> bool:
-        """Whether the partition may lie between here and what was not reached, or behind that: nobody knows
-        the names behind a barrier. As long as there is such a one, it is not known who was reached."""
-        is_barrier = len(partition.nodes) > self._overlay.topology.delta
-        return (is_barrier or bool(own.barriers)) and not own.unreached.issuperset(partition.nodes)
+    def _is_barrier(self, partition: Partition) -> bool:
+        return len(partition.nodes) > self._overlay.topology.delta
+
+    def _may_hide(self, own: Own, pending: Sequence[Partition]) -> bool:
+        """Whether it is not known who was reached, since a partition lies elsewhere than what was not: it is
+        a barrier, which may be before that; or there was a barrier, and only brokers see it of whom nobody
+        has heard before. They may have been behind the barrier, where no names are known."""
+        elsewhere = [each for each in pending if own.unreached.isdisjoint(each.nodes)]
+        if any(map(self._is_barrier, elsewhere)):
+            return True
+        heard_of = {each.detector for each in own.partitions}
+        heard_of |= {self._overlay.me, self._overlay.identity.home or ""}
+        seen = {node for each in elsewhere if each.detector in heard_of for node in each.nodes}
+        return bool(own.barriers) and any(not seen.issuperset(each.nodes) for each in elsewhere)
 
     # -- events ------------------------------------------------------------------------------------------
 
@@ -391,8 +402,11 @@ class Subscribing:
             return False
         if any(not stay.node and stay.ago < now - own.live_at for stay in header.stays):
             return False
-        barriers = (tag.nodes[-1] for tag in header.tags if header.home not in tag.nodes)
-        return header.home in own.unreached or not own.barriers.isdisjoint(barriers)
+        if header.home in own.unreached or any(tag in own.partitions for tag in header.tags):
+            return True
+        return not own.barriers.isdisjoint(
+            tag.nodes[-1] for tag in header.tags if header.home not in tag.nodes
+        )
 
 
 def _start(own: Own, publishers: Sequence[str]) -> StartCut:
