@@ -378,13 +378,18 @@ def test_who_ends_beside_a_frozen_broker_tells_another_one(monkeypatch: pytest.M
     asyncio.run(main())
 
 
+async def _subscriber_of_a_dead_broker(network: gapless.Network) -> gapless.Client:
+    client = await network.connect()
+    await client.create_topic("t")
+    await client.subscribe("t").__aenter__()
+    await network.kill(0)
+    return client
+
+
 def test_who_is_not_heard_ends_nevertheless() -> None:
     async def main() -> None:
         async with gapless.Network(brokers=1) as network:
-            client = await network.connect()
-            await client.create_topic("t")
-            await client.subscribe("t").__aenter__()
-            await network.kill(0)
+            client = await _subscriber_of_a_dead_broker(network)
             began = time.monotonic()
             await client.close()
             assert time.monotonic() - began < 10
@@ -395,10 +400,7 @@ def test_who_is_not_heard_ends_nevertheless() -> None:
 def test_a_client_whose_closing_is_cancelled_is_closed() -> None:
     async def main() -> None:
         async with gapless.Network(brokers=1) as network:
-            client = await network.connect()
-            await client.create_topic("t")
-            await client.subscribe("t").__aenter__()
-            await network.kill(0)
+            client = await _subscriber_of_a_dead_broker(network)
             closing = asyncio.create_task(client.close())
             await asyncio.sleep(0.1)
             assert not closing.done(), "nobody hears of it"

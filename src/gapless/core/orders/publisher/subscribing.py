@@ -299,9 +299,10 @@ class Subscribing:
         return len(partition.nodes) > self._overlay.topology.delta
 
     def _may_hide(self, own: Own, pending: Sequence[Partition]) -> bool:
-        """Whether it is not known who was reached, since a partition lies elsewhere than what was not: it is
-        a barrier, which may be before that; or there was a barrier, and only brokers see it of whom nobody
-        has heard before. They may have been behind the barrier, where no names are known."""
+        """Whether a confirmation cannot tell who was reached, because it names a new partition elsewhere.
+
+        A new barrier may hide brokers that were not reached. And where there was a barrier, brokers appear
+        whose names were not known: a partition that only such brokers see may have been behind it."""
         elsewhere = [each for each in pending if own.unreached.isdisjoint(each.nodes)]
         if any(map(self._is_barrier, elsewhere)):
             return True
