@@ -521,12 +521,11 @@ def guests_begin_silently(original: Original, self: Subscribing, *about: object)
     return False
 
 
-@breaks(Own, "unreached_until")
-def who_is_reached_now_was_reached_then(original: Original, self: Own, node: NodeId, now: Micros) -> Micros:
+@breaks(Own, "may_lack")
+def who_is_reached_now_was_reached_then(original: Original, self: Own, stay: Stay) -> bool:
     """Rule 12: what a publisher left at a broker that was reached later, and had forgotten it, is missed
     silently."""
-    is_unreached = node in self.unreached or (self.unreached and not node)
-    return now if is_unreached else self.live_at
+    return stay.node in self.unreached if stay.node else bool(self.unreached)
 
 
 @breaks(PublisherLeaf, "message")

@@ -90,6 +90,8 @@ class Taken(msgspec.Struct, frozen=True, array_like=True, order=True):
 
     numbering: int
     sequence: int
+    generation: int = 0
+    """The generation in which the publisher was then."""
     home: NodeId = ""
     """The publisher's own broker: the promise goes by it, whoever took the event. Empty: one of several, or
     it may have had another one before."""
@@ -135,6 +137,8 @@ class Stay(msgspec.Struct, frozen=True, array_like=True):
     """Which one; an empty name: there may have been several."""
     ago: Micros
     """It has published nothing there since, for so long at least."""
+    generation: int = 0
+    """The generation in which it was there last, or a later one."""
 
 
 class Attached(msgspec.Struct, frozen=True, array_like=True, tag="attached"):

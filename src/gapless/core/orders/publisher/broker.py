@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
 from gapless.core.effects import Effect, Record, Send
 from gapless.core.limits import Limits
 from gapless.core.messages import PublisherMessage, Removal
@@ -18,7 +20,6 @@ from gapless.core.messages.publisher import (
     LogReceived,
     Publications,
     Run,
-    Stay,
     Superseded,
     Synced,
     SyncWanted,
@@ -178,7 +179,7 @@ class PublisherBroker(BrokerOrder):
 
     def _take(self, leaf: NodeId, runs: Sequence[Run], now: Micros) -> None:
         since = now - self._attached_at[leaf]
-        stays = tuple(Stay(each.node, each.ago + since) for each in self._attached[leaf].stays)
+        stays = tuple(replace(each, ago=each.ago + since) for each in self._attached[leaf].stays)
         for run in runs:
             self.subscriptions.hear_of_given_up(run.header.excluded, now)
             self.forwarding.enter(leaf, run, now, stays=stays)

@@ -117,6 +117,8 @@ class Stream:
     generation: Generation
     highest: int = 0
     """The highest sequence of this generation that was handled here."""
+    aware_of: int | None = None
+    """How long the log was when events of this generation first entered here."""
     held: dict[int, Held] = field(default_factory=dict)
 
     def confirmed(self, sequences: Iterable[int], peer: NodeId) -> dict[tuple[NodeId, ...], list[int]]:

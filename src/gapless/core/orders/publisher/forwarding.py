@@ -116,9 +116,8 @@ class Forwarding:
             return
         self.presence.comes(source, leaf, generation)
         home = self._overlay.home_of(leaf) or ""
-        if home != self._overlay.me:
-            elsewhere = (each for each in stays if each.node != self._overlay.me)
-            stays = (*elsewhere, Stay(self._overlay.me, 0))
+        if stream.aware_of is None:
+            stream.aware_of = self._log.length
         came = run.header
         header = Header(
             generation, self._overlay.me, home, stays, excluded=came.excluded, relaxed=came.relaxed
@@ -135,7 +134,9 @@ class Forwarding:
         self._finish(arrival, now)
         if new:
             by = home if all(each.node for each in stays) else ""
-            self.presence.took(source, Taken(generation[0], stream.highest, by, by != self._overlay.me))
+            self.presence.took(
+                source, Taken(generation[0], stream.highest, generation[1], by, by != self._overlay.me)
+            )
 
     def receive(self, peer: NodeId, run: Run, now: Micros) -> None:
         """A run comes from another broker.
@@ -241,7 +242,10 @@ class Forwarding:
     def _way(self, arrival: Arrival, matching: tuple[SubscriptionId, ...]) -> Way:
         """For whom events of the run are that match these subscriptions, and who is asked to reach them."""
         header = arrival.kept
-        if matching and arrival.direction is not None:
+        if arrival.direction is None and any(self._missed_some(arrival, each) for each in matching):
+            stay = Stay(self._overlay.me, 0, header.generation[1])
+            header = replace(header, stays=(*header.stays, stay))
+        elif matching and arrival.direction is not None:
             peer_log, epoch = self._peers[arrival.peer], arrival.header.epoch
             if not peer_log.knew_all(epoch):
                 unaware = [each for each in matching if not peer_log.knew(each, epoch)]
@@ -253,6 +257,13 @@ class Forwarding:
             if path[-1:] != (arrival.direction,) and subscription not in header.excluded:
                 waiting.setdefault(self._overlay.next_hop(path), {})[entry.destination] = path
         return Way(header, waiting)
+
+    def _missed_some(self, arrival: Arrival, subscription: SubscriptionId) -> bool:
+        """Whether a guest was here, in this generation, before the subscription was known: what it published
+        here until then may have been promised."""
+        aware_of = arrival.stream.aware_of
+        is_guest = arrival.header.home != self._overlay.me
+        return is_guest and aware_of is not None and self._log[subscription].index > aware_of
 
     def _tags(self, header: Header) -> tuple[Partition, ...]:
         """Tag what was published in a partition, or behind a barrier (000, V; X-P0-03, X-P0-04).

@@ -131,8 +131,9 @@ class Publishing:
         kept = list(records)
         self._recover(kept)
         self._take(kept)
-        self._stays: dict[NodeId, Micros] = {}
-        """The brokers other than the client's own that it has published at, and when last."""
+        self._stays: dict[NodeId, tuple[Micros, int]] = {}
+        """The brokers other than the client's own that it has published at, when last, and in which
+        generation."""
         self._had_a_life = bool(self.retained)
         """Whether an earlier life of a publisher may have been anywhere until now."""
 
@@ -177,7 +178,7 @@ class Publishing:
         self._recover(records)
         self._take([PublisherTaken(publisher, 0), *records])
         if records:
-            self._stays[SOMEWHERE] = now
+            self._stays[SOMEWHERE] = now, self._generation
             if self.home is not None:
                 self.go_home(self.home, now, old_is_up=False)
 
@@ -231,11 +232,11 @@ class Publishing:
         self.home = home
         if home is None:
             return
-        self._generation += 1
         if self._had_a_life:
             self._had_a_life = False
-            self._stays[SOMEWHERE] = now
-        stays = tuple(Stay(node, now - at) for node, at in self._stays.items())
+            self._stays[SOMEWHERE] = now, self._generation
+        self._generation += 1
+        stays = tuple(Stay(node, now - at, last) for node, (at, last) in self._stays.items())
         self._out.append(Send(home, Attached(self._generation, stays)))
         for source, retained in self.retained.items():
             retained.confirmed.clear()
@@ -270,7 +271,7 @@ class Publishing:
             self._sent_in.setdefault(publisher, self._generation)
         if events and home != self.own_broker:
             is_known = home in self._stays or len(self._stays) < STAYS_MAX
-            self._stays[home if is_known else SOMEWHERE] = now
+            self._stays[home if is_known else SOMEWHERE] = now, self._generation
         declared = self._topics.get(topic)  # deleted, or not told yet: then the hard promise holds
         relaxed = declared is not None and declared.beyond_delta is BeyondDelta.MARK
         header = Header(self._generation_of(publisher), excluded=self._excluded(), relaxed=relaxed)

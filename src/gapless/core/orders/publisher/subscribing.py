@@ -23,7 +23,7 @@ from enum import Enum, auto
 from typing import TypeAlias
 
 from gapless.core.effects import Deliver, Effect, Live, Reset, Send
-from gapless.core.messages.publisher import Body, Confirmation, Header, Log, LogEntry, Run, Taken
+from gapless.core.messages.publisher import Body, Confirmation, Header, Log, LogEntry, Run, Stay, Taken
 from gapless.core.model import (
     Event,
     Generation,
@@ -73,18 +73,25 @@ class Own:
     """The other life under this client's name that had ended it."""
     unreached: set[NodeId] = field(default_factory=set)
     """Brokers that have not known it at any time since it became live."""
-    reached_at: dict[NodeId, Micros] = field(default_factory=dict)
-    """Brokers that have come to know it since it became live, and when that was heard."""
+    reached_later: set[NodeId] = field(default_factory=set)
+    """Brokers that have come to know it since it became live. They may have lost what they took before, so
+    that no cut tells it."""
+    was_behind_barriers: bool = False
+    """Whether there were brokers, whose names are not known, that had not been reached."""
     barriers: set[NodeId] = field(default_factory=set)
     """Those of the unreached that others lie behind, whose names are not known."""
     partitions: tuple[Partition, ...] = ()
     """What was said to be unreachable when that was said last."""
+    started: set[str] = field(default_factory=set)
+    """Publishers whose start was told: it may lie before the moment when it became live."""
     cut: dict[str, Position] = field(default_factory=dict)
     """Per publisher the last position that is not promised."""
     flowing: dict[str, Generation] = field(default_factory=dict)
     """Publishers whose flow has begun, and the generation of the last event."""
     last: dict[str, Position] = field(default_factory=dict)
     """Per publisher the last position that was delivered."""
+    known_in: dict[str, int] = field(default_factory=dict)
+    """Per publisher the generation in which it came to the position that is known: that of ``known``."""
     numberings: dict[str, int] = field(default_factory=dict)
     """Per publisher the numbering that the application knows of: it was live, reset or delivered with it."""
 
@@ -96,14 +103,11 @@ class Own:
         """The last position of the publisher that was delivered, or is known not to be promised."""
         return max(self.cut.get(publisher, NOWHERE), self.last.get(publisher, NOWHERE))
 
-    def unreached_until(self, node: NodeId, now: Micros) -> Micros:
-        """Up to which moment a broker, or, without a name, any broker, had not been reached. It may have lost
-        since what it took until then, so that no cut tells it."""
-        if node in self.unreached or (self.unreached and not node):
-            return now
-        if not node:
-            return max(self.reached_at.values(), default=self.live_at)
-        return self.reached_at.get(node, self.live_at)
+    def may_lack(self, stay: Stay) -> bool:
+        """Whether the broker of a stay, or, without a name, any broker, has not known it for some time since
+        it became live: what was taken there until then is not known yet, or never will be."""
+        lacking = self.unreached | self.reached_later
+        return self.was_behind_barriers or (stay.node in lacking if stay.node else bool(lacking))
 
     def still_counting(self, cut: Cut) -> list[str]:
         """The publishers that are still where a cut was taken, and count as those did that came here. Who is
@@ -180,7 +184,15 @@ class Subscribing:
         """The network has lost it: ask again; what was delivered stays so, and its start lies behind that."""
         lost = self.own[unique]
         self._end(unique)
-        again = Own(lost.name, lost.topic, lost.selector, renewed=True, cut=dict(lost.last), last=lost.last)
+        again = Own(
+            lost.name,
+            lost.topic,
+            lost.selector,
+            renewed=True,
+            cut=dict(lost.last),
+            last=lost.last,
+            known_in={publisher: each for publisher, (_, each) in lost.flowing.items()},
+        )
         again.rival = rival or lost.rival
         self._begin(again)
 
@@ -252,6 +264,8 @@ class Subscribing:
             cut.add(answer.cut, answer.present)
         raised = [each for each, last in cut.taken.items() if self._breaks_the_promise(own, each, last)]
         for publisher, last in cut.taken.items():
+            if last.position > own.known(publisher):
+                own.known_in[publisher] = last.generation
             own.cut[publisher] = max(last.position, own.cut.get(publisher, NOWHERE))
             own.numberings.setdefault(publisher, own.cut[publisher][0])
             source = (own.topic, publisher)
@@ -264,6 +278,7 @@ class Subscribing:
         if raised:
             known = [each for each in sorted(raised) if each in own.flowing and each in present]
             self._out.append(Reset(own.name, tuple(sorted(raised)), _start(own, known)))
+            own.started.update(known)
             for publisher in raised:
                 own.flowing.pop(publisher, None)
                 own.numberings[publisher] = own.cut[publisher][0]
@@ -289,10 +304,12 @@ class Subscribing:
             barriers = [each for each in barriers if not own.barriers.isdisjoint(each.nodes)]
         if own.renewed:
             self._out.append(Reset(own.name, (), start))
-        own.reached_at |= dict.fromkeys(own.unreached - unreached, now)
+        own.reached_later |= own.unreached - unreached
         own.live, own.renewed, own.unreached = True, False, unreached
         own.barriers = {each.nodes[-1] for each in barriers}
+        own.was_behind_barriers |= bool(barriers)
         own.partitions = tuple(each for each in pending if not unreached.isdisjoint(each.nodes))
+        own.started |= start.first.keys()
         self._out.append(Live(own.name, start, own.partitions))
 
     def _is_barrier(self, partition: Partition) -> bool:
@@ -365,12 +382,17 @@ class Subscribing:
             self._out.append(Deliver(own.name, tuple(taker.events), header.best_effort, numbering))
         elif taker.verdict is Verdict.TOO_EARLY:
             own.cut[publisher] = last
+            own.known_in[publisher] = header.generation[1] - 1  # whose broker need not know the subscription
 
-    def _may_have_missed(self, own: Own, header: Header, now: Micros) -> bool:
-        """Whether the publisher, since the subscription is live, was at a broker that was not reached then:
-        what was taken there is not known yet, or never will be, and may have been promised."""
+    def _may_have_missed(self, own: Own, header: Header, publisher: str, now: Micros) -> bool:
+        """Whether the publisher was at a broker that may have lacked the subscription: since the position
+        that is known, and, unless its start was told, since the subscription is live."""
+        counts_on = own.known(publisher)[0] == header.generation[0]
+        known_in = own.known_in.get(publisher, 0) if counts_on else 0
+        live_at = 0 if publisher in own.started else own.live_at
         return any(
-            own.live_at < now - stay.ago <= own.unreached_until(stay.node, now) for stay in header.stays
+            stay.generation > known_in and now - stay.ago > live_at and own.may_lack(stay)
+            for stay in header.stays
         )
 
     def _begin_generation(self, taker: Taker, header: Header, publisher: str, now: Micros) -> None:
@@ -379,10 +401,11 @@ class Subscribing:
         numbering = header.generation[0]
         counts_anew = own.numberings.get(publisher, numbering) != numbering
         has_hole = sequence > 1 and own.known(publisher) < (numbering, sequence - 1)
-        if counts_anew or (has_hole and self._may_have_missed(own, header, now)):
+        if counts_anew or (has_hole and self._may_have_missed(own, header, publisher, now)):
             start = StartCut({publisher: sequence}, {publisher: numbering})
             self._out.append(Reset(own.name, (publisher,), start))
         own.flowing[publisher] = header.generation
+        own.known_in[publisher] = header.generation[1]
         own.numberings[publisher] = numbering
 
     def _judge(
@@ -403,7 +426,7 @@ class Subscribing:
             return False
         if any(not stay.node and stay.ago < now - own.live_at for stay in header.stays):
             return False
-        if header.home in own.unreached or any(tag in own.partitions for tag in header.tags):
+        if header.home in own.unreached:
             return True
         return not own.barriers.isdisjoint(
             tag.nodes[-1] for tag in header.tags if header.home not in tag.nodes
