@@ -22,6 +22,7 @@ from gapless.core.effects import (
     Disconnect,
     Effect,
     LeaveRefused,
+    LinkAdded,
     Live,
     NameTaken,
     Persist,
@@ -262,6 +263,8 @@ class SimulatedHost:
     def _keep(self, records: list[Record]) -> None:
         self.store += records
         for record in records:
+            if type(record) is LinkAdded and self.name in record.link:
+                self.world.recorder.joined(self.name, *(each for each in record.link if each != self.name))
             if type(record) is BrokerRemoved and record.removal.centre == self.name:
                 self.world.removal_decided(record.removal)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from gapless.core.effects import (
     Answered,
     Deliver,
@@ -42,6 +44,8 @@ class Recorder:
         """What clients were answered: the errors of their requests, empty where all went well."""
         self.fenced: dict[tuple[NodeId, str], None] = {}
         """Clients, and publishers that somebody else is since later."""
+        self.members: set[NodeId] = set()
+        """The brokers that have joined at some time."""
         self._world = world
         self._add = world.trace.append
         self._sequences: dict[tuple[str, str], int] = {}
@@ -121,6 +125,18 @@ class Recorder:
                     unreachable=brokers_in(self._world, effect.unreachable),
                 )
             )
+
+    def joined(self, broker: NodeId, neighbour: NodeId) -> None:
+        """A broker has joined: whoever was told that its neighbour cannot be reached was told that of all
+        behind that one, and so of this one."""
+        if broker in self.members:
+            return
+        self.members.add(broker)
+        records = self._world.trace.records
+        for index, each in enumerate(records):
+            if isinstance(each, trace.Live) and neighbour in each.unreachable:
+                unreachable = tuple(sorted({*each.unreachable, broker}))
+                records[index] = msgspec.structs.replace(each, unreachable=unreachable)
 
     def confirmed(self, client: NodeId, receipt: Receipt) -> None:
         """A publisher was told that the network has its events up to one of them."""

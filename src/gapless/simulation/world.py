@@ -119,6 +119,8 @@ class World:
             self.founder = name
         make = self._broker_maker(name, join, founder=name == self.founder)
         host = self.hosts[name] = SimulatedHost(self, name, make, store=records or [])
+        if records:
+            self.recorder.members.add(name)
         host.start()
         return host
 
