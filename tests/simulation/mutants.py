@@ -521,6 +521,15 @@ def guests_begin_silently(original: Original, self: Subscribing, *about: object)
     return False
 
 
+@breaks(Subscriptions, "_knows_the_end")
+def forget_the_given_up_when_neighbours_know(
+    original: Original, self: Subscriptions, peer_log: PeerLog, subscription: SubscriptionId
+) -> bool:
+    """Rule 12: that a subscription was given up is forgotten when the neighbours know it, though some broker
+    behind them does not."""
+    return subscription in peer_log.ended
+
+
 @breaks(Own, "may_lack")
 def who_is_reached_now_was_reached_then(original: Original, self: Own, stay: Stay) -> bool:
     """Rule 12: what a publisher left at a broker that was reached later, and had forgotten it, is missed

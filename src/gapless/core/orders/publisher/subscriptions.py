@@ -80,9 +80,9 @@ class Subscriptions:
         self._former: dict[SubscriptionId, Path] = {}
         """Subscriptions to whose clients a message has told a longer way, and where it ended until then."""
         self._ended: dict[SubscriptionId, None] = {}
-        self._given_up: dict[SubscriptionId, bool] = {}
-        """Those of them that were given up, and whether this broker did so: then a crash must not bring them
-        back, for what waited for them is acknowledged."""
+        self._given_up: dict[SubscriptionId, None] = {}
+        """Those of them that were given up. What waited for them is acknowledged, so no crash may bring them
+        back: each broker remembers them durably, until all brokers do."""
         self._given_up_now: dict[SubscriptionId, None] = {}
         """Those that were given up during this batch."""
         self._remembered: dict[NodeId, PeerLog] = {}
@@ -99,12 +99,13 @@ class Subscriptions:
         """What an earlier life has given up stays so, until everybody knows."""
         for record in records:
             if isinstance(record, SubscriptionGivenUp):
-                self._given_up[record.subscription] = True
+                self._given_up[record.subscription] = None
                 body = Body(record.client, record.topic, "", ())
                 self._log.append(record.subscription, body, NOTHING_MISSED)
                 self._log.end(record.subscription, given_up=True)
                 self._ended[record.subscription] = None
-            elif isinstance(record, SubscriptionPurged) and self._given_up.pop(record.subscription, False):
+            elif isinstance(record, SubscriptionPurged):
+                del self._given_up[record.subscription]
                 self._log.purge(record.subscription)
                 del self._ended[record.subscription]
 
@@ -181,6 +182,8 @@ class Subscriptions:
             self._learn_path(mine, line.body.path, peer)
         if line.ended:
             peer_log.ended[line.subscription] = None
+            if not line.index:  # the answer of who has forgotten it, since all behind it knew
+                peer_log.confirmed[line.subscription] = Confirmation(line.subscription, (), {})
             if not mine.ended:
                 self._end(line.subscription, now, given_up=line.given_up, rival=line.rival)
         peer_log.told(line.subscription, line.index)
@@ -250,11 +253,15 @@ class Subscriptions:
         rival: Incarnation = 0,
     ) -> None:
         self._use_longer_ways(now)  # what is kept for its target is kept for that of now
-        destination = self._log[subscription].destination
+        destination, body = self._log[subscription].destination, self._log[subscription].body
         self._log.end(subscription, given_up=given_up, rival=rival)
+        for peer_log in self._peers.values():  # what was said of it until now does not speak of its end
+            peer_log.confirmed.pop(subscription, None)
+            peer_log.confirmed_to.pop(subscription, None)
         if given_up:
-            self._given_up.setdefault(subscription, False)
-            self._given_up_now[subscription] = None
+            self._given_up[subscription] = self._given_up_now[subscription] = None
+            self._out.append(Persist(SubscriptionGivenUp(subscription, body.client, body.topic)))
+            self._touched[subscription] = None
         if not self._log.is_wanted(destination):
             self._forwarding.give_up(lambda each: each == destination, now)
         self._ended[subscription] = None
@@ -274,10 +281,7 @@ class Subscriptions:
 
     def _give_up(self, entry: Entry, now: Micros) -> None:
         if not entry.ended:
-            subscription, body = entry.subscription, entry.body
-            self._given_up[subscription] = True
-            self._out.append(Persist(SubscriptionGivenUp(subscription, body.client, body.topic)))
-            self._end(subscription, now, given_up=True)
+            self._end(entry.subscription, now, given_up=True)
 
     def tell_given_up(self) -> None:
         """Tell all clients who was given up during the batch, ahead of the acknowledgements: some are given
@@ -333,9 +337,10 @@ class Subscriptions:
             if not self._overlay.sessions.up[peer].identity.is_leaf
         ]
         for subscription in list(self._ended):
-            if all(subscription in peer_log.ended for peer_log in brokers):
+            if all(self._knows_the_end(peer_log, subscription) for peer_log in brokers):
                 del self._ended[subscription]
-                if self._given_up.pop(subscription, False):
+                if subscription in self._given_up:
+                    del self._given_up[subscription]
                     self._out.append(Persist(SubscriptionPurged(subscription)))
                 self._forgotten[subscription] = None
                 if len(self._forgotten) > self._limits.tombstones:
@@ -343,6 +348,12 @@ class Subscriptions:
                 self._log.purge(subscription)
                 for peer_log in (*self._peers.values(), *self._remembered.values()):
                     peer_log.forget(subscription)
+
+    def _knows_the_end(self, peer_log: PeerLog, subscription: SubscriptionId) -> bool:
+        """Whether the peer knows that a subscription has ended, and, if it was given up, all behind it do: if
+        one of them still told of it, and nobody remembered that it was given up, it would be back."""
+        known = subscription in peer_log.ended
+        return known and (subscription not in self._given_up or subscription in peer_log.confirmed)
 
     def stream(self) -> None:
         """Send on every session the entries that it has not carried yet; a client gets only its own."""
@@ -397,10 +408,12 @@ class Subscriptions:
     # -- confirmations -------------------------------------------------------------------------------------
 
     def on_confirmed(self, peer: NodeId, confirmations: Sequence[Confirmation]) -> None:
-        """A side has confirmed."""
+        """A side has confirmed: that it knows a subscription, or, once it has told of its end, that."""
+        peer_log = self._peers[peer]
         for confirmation in confirmations:
-            if self._log.get(confirmation.subscription) is not None:
-                self._peers[peer].confirmed[confirmation.subscription] = confirmation
+            entry = self._log.get(confirmation.subscription)
+            if entry is not None and (not entry.ended or entry.subscription in peer_log.ended):
+                peer_log.confirmed[confirmation.subscription] = confirmation
                 self._touched[confirmation.subscription] = None
 
     def sides_changed(self) -> None:
@@ -418,8 +431,7 @@ class Subscriptions:
         outgoing: dict[NodeId, list[Confirmation]] = {}
         for subscription in self._touched:
             entry = self._log.get(subscription)
-            if entry is not None and not entry.ended and entry.body.path:
-                direction = self._overlay.direction(entry.body.path[-1])
+            for direction in self._to_confirm_to(entry) if entry is not None else ():
                 if direction not in sides:
                     sides[direction] = self._sides(direction)
                 self._confirm(entry, sides[direction], outgoing)
@@ -427,6 +439,13 @@ class Subscriptions:
         for peer, confirmations in outgoing.items():
             for piece in pieces(confirmations, self._limits.piece):
                 self._out.append(Send(peer, Confirmed(piece)))
+
+    def _to_confirm_to(self, entry: Entry) -> list[NodeId | None]:
+        """In which directions an entry is confirmed: towards the client; that it was given up, towards all."""
+        if entry.given_up:
+            return list(dict.fromkeys(map(self._overlay.direction, self._overlay.frontier.active)))
+        is_known = entry.body.path and not entry.ended
+        return [self._overlay.direction(entry.body.path[-1])] if is_known else []
 
     def _sides(self, direction: NodeId | None) -> Sides:
         overlay, frontier = self._overlay, self._overlay.frontier
@@ -447,7 +466,7 @@ class Subscriptions:
         )
 
     def _confirm(self, entry: Entry, sides: Sides, outgoing: dict[NodeId, list[Confirmation]]) -> None:
-        if not sides.all_tried:
+        if not sides.all_tried or (entry.ended and sides.partitions):
             return
         pending = dict.fromkeys(sides.partitions)
         cut = Cut(
@@ -460,7 +479,7 @@ class Subscriptions:
             pending |= dict.fromkeys(answer.pending)
             cut.add(answer.cut, answer.present)
         confirmation = Confirmation(entry.subscription, tuple(pending), cut.taken, tuple(cut.present))
-        client = [entry.body.client] if entry.body.client in self._peers else []
+        client = [entry.body.client] if entry.body.client in self._peers and not entry.ended else []
         for peer in (*sides.towards, *client):
             peer_log = self._peers[peer]
             if not confirmation.says_as(peer_log.confirmed_to.get(entry.subscription)):
