@@ -42,6 +42,65 @@ def a_stranger_is_heard() -> list[str]:
     return scene.faults(s=[1, 2])
 
 
+# -- whom a client knows -------------------------------------------------------------------------------------
+
+
+def a_client_that_came_before_its_broker_had_joined() -> list[str]:
+    """x has nothing to tell p of its neighbours yet. It joins, and is lost: p must go on at b."""
+    scene = _comes_before_its_broker_has_joined()
+    scene.run(1_000)
+    assert scene.world.broker("x").overlay.is_joined
+    return _goes_on_without(scene, "x")
+
+
+def a_client_whose_broker_is_lost_while_it_joins() -> list[str]:
+    """x has its place beside b, but y1 has not confirmed that yet: p must go on at b even so."""
+    scene = _comes_before_its_broker_has_joined()
+    scene.slow(("y1", "b"), milliseconds=300)
+    scene.world.run_until(lambda: scene.world.broker("x").overlay.has_place, within=SECOND)
+    scene.run(20)
+    assert not scene.world.broker("x").overlay.is_joined
+    return _goes_on_without(scene, "x")
+
+
+def _comes_before_its_broker_has_joined() -> Scene:
+    """p is at x, and x waits for the answer of b."""
+    scene = Scene(chain("b", "y1"), s="y1")
+    scene.subscribe("s")
+    scene.run(1_000)
+    world = scene.world
+    scene.slow(("x", "b"), milliseconds=50)
+    world.add_broker("x", join=("b",))
+    world.add_client("p", "x")
+    world.run_until(lambda: "x" in world.hosts["p"].sessions, within=SECOND)
+    assert not world.broker("x").overlay.has_place
+    return scene
+
+
+def a_client_that_came_before_a_neighbour_of_its_broker() -> list[str]:
+    """x joins b when p has long been there. When b and y1 are lost (δ = 2), p must go on at x."""
+    scene = Scene(chain("b", "y1"), delta=2, p="b")
+    world = scene.world
+    world.add_broker("x", join=("b",))
+    world.run_until(lambda: world.broker("x").overlay.is_joined, within=5 * SECOND)
+    world.add_client("s", "x")
+    scene.run(1_000)
+    scene.subscribe("s")
+    scene.run(1_000)
+    return _goes_on_without(scene, "b", "y1")
+
+
+def _goes_on_without(scene: Scene, *brokers: NodeId) -> list[str]:
+    """What p publishes comes to s while these brokers are down."""
+    for name in brokers:
+        scene.world.crash(name)
+    scene.publish("x")
+    scene.run(5_000)
+    meanwhile = scene.got("s")
+    scene.end()
+    return _differs(meanwhile, [1]) + scene.faults(s=[1])
+
+
 # -- whom a broker takes events from -------------------------------------------------------------------------
 
 
@@ -980,6 +1039,9 @@ def _deliveries(world: World) -> list[tuple[str, bool]]:
 
 STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_stranger_is_heard: ("strangers-are-not-heard",),
+    a_client_that_came_before_its_broker_had_joined: ("clients-do-not-hear-of-joins",),
+    a_client_whose_broker_is_lost_while_it_joins: ("clients-do-not-hear-of-joins",),
+    a_client_that_came_before_a_neighbour_of_its_broker: ("clients-do-not-hear-of-joins",),
     a_first_event_elsewhere: ("admit-who-publishes-for-the-first-time", "settled-once-is-settled"),
     a_move_while_a_subscription_is_under_way: ("settled-once-is-settled", "admit-whoever-moved"),
     a_side_asks_its_own_sides: (),

@@ -31,7 +31,7 @@ from gapless.core.messages.publisher import (
     Superseded,
     Taken,
 )
-from gapless.core.model import Event, Generation, Identity, Micros, NodeId, Path, SubscriptionId
+from gapless.core.model import Event, Generation, Identity, Link, Micros, NodeId, Path, SubscriptionId
 from gapless.core.node import Node
 from gapless.core.orders.publisher.broker import PublisherBroker
 from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Waiting, source_of
@@ -637,6 +637,11 @@ def ways_end_at_the_last_that_is_known(original: Original, self: Overlay, path: 
     """Rule 2: what lies beyond the known part of a way is looked for where that part ends."""
     found: Path = original(self, path, peer)
     return found or (path[:1] if peer in self.topology else ())
+
+
+@breaks(Overlay, "_tell_leaves")
+def clients_do_not_hear_of_joins(original: Original, self: Overlay, new: Link) -> None:
+    """Rule 15: a client knows of its broker's neighbours what there was to know when it came."""
 
 
 @breaks(Subscriptions, "recover")

@@ -40,7 +40,7 @@ from gapless.core.messages import (
     Status,
 )
 from gapless.core.messages.overlay import NodeState
-from gapless.core.model import Identity, Incarnation, Link, Micros, NodeId, Path
+from gapless.core.model import Identity, Incarnation, Link, Micros, NodeId, Path, link
 from gapless.core.overlay.frontier import Frontier, proxies, walk
 from gapless.core.overlay.joining import Joining, JoinState, Wave
 from gapless.core.overlay.membership import Membership
@@ -225,6 +225,7 @@ class Overlay:
                 self.joining.on_refused(peer, message, now)
             case PartialTopology():
                 self.joining.on_partial(peer, message, now)
+                self._tell_leaves(link(self.me, peer))
             case Joined():
                 self.joining.on_joined(peer, message, now)
             case JoinedConfirmed():
@@ -361,6 +362,7 @@ class Overlay:
         completed, joining.completed = joining.completed, []
         for wave in completed:
             self._tell_bypassed(wave)
+            self._tell_leaves(wave.joined.link)
         if any(wave.joined.left for wave in completed):
             self.refresh(now)  # the tree is another one
         self._note_next_deadline()
@@ -390,6 +392,14 @@ class Overlay:
         for peer in self._synced:
             if peer != joined.node and self.direction(peer) == way and peer not in wave.senders:
                 self._out.append(Send(peer, Neighbourhood((joined.link,), (), self.state)))
+
+    def _tell_leaves(self, new: Link) -> None:
+        """Tell the clients whose home is near a new link what they should know of the tree now: they take no
+        part in a wave, and could go nowhere else if they had come before their home had joined."""
+        for leaf in self.leaves():
+            identity = self.sessions.up[leaf].identity
+            if any(new in links for links in self._links_for(identity)):
+                self.tell_links(identity)
 
     def maybe_operational(self) -> None:
         """End of recovery: every branch was tried, and each active peer told what it knows."""
@@ -478,23 +488,9 @@ class Overlay:
         return self.topology.way(home)[1:] if home is not None else []
 
     def extended(self, path: Path, peer: NodeId) -> Path:
-        """The path that the peer should use towards the same destination, as long as a vector needs.
-
-        Away from it that is longer by this node and those that the session bypasses; towards it, the part
-        that both ways share is left out. If that is all, what is known ends before, or behind, the peer.
-        """
+        """The path that the peer should use towards the same destination (``Topology.prolonged``)."""
         if peer in self.topology:
-            way = self.topology.path(peer)
-        elif self.sessions.up[peer].identity.is_leaf:
-            way = [self.me, peer]
-        else:
-            return ()  # who does not know where the peer is cannot tell it a way
-        shared = 0
-        for ahead, step in zip(reversed(path), way[1:], strict=False):
-            if ahead != step:
-                break
-            shared += 1
-        if shared == len(path):
-            return ()
-        limit = max(1, 3 * self.topology.delta + 1)
-        return (*path[: len(path) - shared], *way[shared:-1])[-limit:]
+            return self.topology.prolonged(path, self.topology.path(peer))
+        if self.sessions.up[peer].identity.is_leaf:
+            return self.topology.prolonged(path, [self.me, peer])
+        return ()  # who does not know where the peer is cannot tell it a way

@@ -7,11 +7,11 @@ unique and any link that would close one is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from gapless.core.model import Link, NodeId, link
+from gapless.core.model import Link, NodeId, Path, link
 
 
 class News(NamedTuple):
@@ -171,6 +171,23 @@ class Topology:
     def direction(self, node: NodeId) -> NodeId:
         """My neighbour on the way to the node."""
         return self._direction[node]
+
+    def prolonged(self, path: Path, way: Sequence[NodeId]) -> Path:
+        """The path from the end of the way, which begins here, to the same destination; as long as a vector
+        needs.
+
+        Away from the destination that is longer by this node and those that the way leads past; towards it,
+        the part that both share is left out. If that is all, what is known ends before, or behind, that end.
+        """
+        shared = 0
+        for ahead, step in zip(reversed(path), way[1:], strict=False):
+            if ahead != step:
+                break
+            shared += 1
+        if shared == len(path):
+            return ()
+        limit = max(1, 3 * self.delta + 1)
+        return (*path[: len(path) - shared], *way[shared:-1])[-limit:]
 
     def ball(self, centre: NodeId, radius: int) -> dict[NodeId, int]:
         """The known nodes within ``radius`` of the centre, with their distance from it."""
