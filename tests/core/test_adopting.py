@@ -88,7 +88,7 @@ def test_what_is_not_confirmed_is_repeated_as_after_a_move() -> None:
     node.step([PublishRequested("t", "own", [({}, b"")])], 1)
     effects = node.step([PublisherAdopted("desk", LEFT)], 2)
     (attached,) = homes(effects)
-    assert attached == Attached(9 * BLOCK + 2, (Stay("", 0),))
+    assert attached == Attached(9 * BLOCK + 2, (Stay("", 0, 9 * BLOCK + 1),))
     assert named(sent(effects)) == [("own", 1), ("desk", 3), ("desk", 4), ("desk", 5)]
     assert {each.generation[1] for each in sent(effects)} == {attached.generation}
     assert records(effects) == [PublisherTaken("desk", 9)]
@@ -117,18 +117,18 @@ def test_generations_are_higher_than_those_of_a_client_that_started_later() -> N
     effects = node.step([PublisherAdopted("desk", LEFT)], 2)
     kept = records(effects)
     assert kept == [IncarnationStarted(4), PublisherTaken("first", 4), PublisherTaken("desk", 4)]
-    assert homes(effects) == [Attached(4 * BLOCK + 1, (Stay("", 0),))]
+    assert homes(effects) == [Attached(4 * BLOCK + 1, (Stay("", 0, 4 * BLOCK),))]
     assert leaf(tuple(kept)).identity.incarnation == 5
     other = leaf(least_incarnation=1)
     effects = other.step([PublisherAdopted("desk", (*LEFT, *(each for each in kept if each == kept[2])))], 3)
-    assert homes(effects) == [Attached(5 * BLOCK + 1, (Stay("", 0),))]
+    assert homes(effects) == [Attached(5 * BLOCK + 1, (Stay("", 0, 5 * BLOCK),))]
 
 
 def test_a_client_that_is_made_from_the_records_of_a_publisher_is_later_than_they_are() -> None:
     node = leaf(LEFT, connected=False)
     assert node.identity.incarnation == 4
     effects = node.step([SessionUp(Identity("b", 1), dialed=True)], 1)
-    assert homes(effects) == [Attached(4 * BLOCK + 1, (Stay("", 0),))]
+    assert homes(effects) == [Attached(4 * BLOCK + 1, (Stay("", 0, 4 * BLOCK),))]
     assert named(sent(effects)) == [("desk", 3), ("desk", 4), ("desk", 5)]
 
 
@@ -143,7 +143,7 @@ def test_a_publisher_is_adopted_before_there_is_a_home() -> None:
     node = leaf(connected=False)
     assert sent(node.step([PublisherAdopted("desk", LEFT)], 1)) == []
     effects = node.step([SessionUp(Identity("b", 1), dialed=True)], 2)
-    assert homes(effects) == [Attached(4 * BLOCK + 1, (Stay("", 1),))]
+    assert homes(effects) == [Attached(4 * BLOCK + 1, (Stay("", 1, 4 * BLOCK),))]
     assert named(sent(effects)) == [("desk", 3), ("desk", 4), ("desk", 5)]
 
 

@@ -135,8 +135,8 @@ def what_must_wait_vanishes_with_its_generation() -> list[str]:
 
 
 def all_know_who_was_given_up() -> list[str]:
-    """b1 gives s up. Its neighbours know, but b4 does not, when b2 crashes. If b1 had forgotten it by then, b4
-    would bring s back, while p still publishes without it."""
+    """b1 gives s up. Its neighbours know, but b4 does not, when b2 crashes. If b1 had forgotten it by then,
+    b4 would bring s back, while p still publishes without it."""
     scene = Scene(
         FIVE, p="b0", s="b4", q="b0", limits=Limits(custody=1, look_every=100 * MILLISECOND, tombstones=1)
     )

@@ -15,6 +15,7 @@ from gapless.core.effects import IncarnationStarted, Record, SubscriptionGivenUp
 from gapless.core.limits import Limits
 from gapless.core.model import Incarnation, Micros, NodeId, OrderName, SubscriptionId
 from gapless.core.orders.publisher import PublisherBroker
+from gapless.core.orders.publisher.log import made_in
 from gapless.core.orders.publisher.patience import PARTS
 from gapless.simulation.swarm.stage import Stage
 
@@ -95,8 +96,13 @@ class Leases:
             for each in [each for each in given_up if each.subscription not in self._given_up]:
                 self._given_up[each.subscription] = None
                 is_recent = world.now - self._seen_at.get(each.client, 0) < self._lease
-                if world.homes[each.client] == name and is_recent:
+                if world.homes[each.client] == name and is_recent and self._is_its_own(each):
                     self._stage.trouble["given up too early"] += 1
+
+    def _is_its_own(self, given_up: SubscriptionGivenUp) -> bool:
+        """Whether the client that runs has made the subscription: it may deny that of another of its name."""
+        node = self._stage.world.hosts[given_up.client].node
+        return node is None or node.identity.incarnation == made_in(given_up.subscription)
 
     def _note(self, absence: Absence, life: Incarnation, span: Micros) -> None:
         if absence.life == life:

@@ -17,9 +17,20 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gapless.core.messages.publisher import Body, Confirmation, Taken
-from gapless.core.model import Generation, Incarnation, NodeId, Path, SubscriptionId
+from gapless.core.model import Generation, Identity, Incarnation, NodeId, Path, SubscriptionId
 from gapless.core.orders.base import parsed
 from gapless.matching import MatchIndex
+
+
+def subscription_id(maker: Identity, count: int) -> SubscriptionId:
+    """The id on the wire of a client's next subscription; no life of the client has used it before."""
+    return f"{maker.node}:{maker.incarnation}:{count}"
+
+
+def made_in(subscription: SubscriptionId) -> Incarnation:
+    """The life of its client in which a subscription was made; 0 if its id does not tell."""
+    _, _, rest = subscription.rpartition(":")[0].rpartition(":")
+    return int(rest) if rest.isdecimal() and len(rest) < 20 else 0
 
 
 class Missed(NamedTuple):

@@ -36,7 +36,7 @@ from gapless.core.model import (
 )
 from gapless.core.orders.base import parsed
 from gapless.core.orders.publisher.custody import Source, source_of
-from gapless.core.orders.publisher.log import NO_SUBSCRIPTIONS, Cut, PeerLog
+from gapless.core.orders.publisher.log import NO_SUBSCRIPTIONS, Cut, PeerLog, subscription_id
 from gapless.core.overlay.overlay import Overlay
 from gapless.matching import MatchIndex
 
@@ -159,7 +159,7 @@ class Subscribing:
     def _begin(self, own: Own) -> None:
         self._count += 1
         identity = self._overlay.identity
-        unique = f"{identity.node}:{identity.incarnation}:{self._count}"
+        unique = subscription_id(identity, self._count)
         self._indexes.setdefault(own.topic, MatchIndex()).add(unique, parsed(own.selector))
         self.own[unique] = own
         self._ids[own.name] = unique
@@ -428,9 +428,8 @@ class Subscribing:
             return False
         if header.home in own.unreached:
             return True
-        return not own.barriers.isdisjoint(
-            tag.nodes[-1] for tag in header.tags if header.home not in tag.nodes
-        )
+        behind = [tag for tag in header.tags if header.home not in tag.nodes]
+        return any(tag in own.partitions or tag.nodes[-1] in own.barriers for tag in behind)
 
 
 def _start(own: Own, publishers: Sequence[str]) -> StartCut:

@@ -34,7 +34,14 @@ from gapless.core.messages.publisher import (
 from gapless.core.model import Incarnation, Micros, NodeId, Partition, Path, SubscriptionId
 from gapless.core.orders.base import is_selector, pieces
 from gapless.core.orders.publisher.forwarding import Forwarding
-from gapless.core.orders.publisher.log import NOTHING_MISSED, Cut, Entry, PeerLog, SubscriptionLog
+from gapless.core.orders.publisher.log import (
+    NOTHING_MISSED,
+    Cut,
+    Entry,
+    PeerLog,
+    SubscriptionLog,
+    made_in,
+)
 from gapless.core.orders.publisher.settling import Settling
 from gapless.core.overlay.overlay import Overlay
 
@@ -185,7 +192,8 @@ class Subscriptions:
             if not line.index:  # the answer of who has forgotten it, since all behind it knew
                 peer_log.confirmed[line.subscription] = Confirmation(line.subscription, (), {})
             if not mine.ended:
-                self._end(line.subscription, now, given_up=line.given_up, rival=line.rival)
+                is_given_up = line.given_up or made_in(line.subscription) > line.rival > 0
+                self._end(line.subscription, now, given_up=is_given_up, rival=line.rival)
         peer_log.told(line.subscription, line.index)
         self._touched[line.subscription] = None
 
@@ -431,7 +439,9 @@ class Subscriptions:
         outgoing: dict[NodeId, list[Confirmation]] = {}
         for subscription in self._touched:
             entry = self._log.get(subscription)
-            for direction in self._to_confirm_to(entry) if entry is not None else ():
+            if entry is None:
+                continue
+            for direction in self._to_confirm_to(entry):
                 if direction not in sides:
                     sides[direction] = self._sides(direction)
                 self._confirm(entry, sides[direction], outgoing)
@@ -441,7 +451,7 @@ class Subscriptions:
                 self._out.append(Send(peer, Confirmed(piece)))
 
     def _to_confirm_to(self, entry: Entry) -> list[NodeId | None]:
-        """In which directions an entry is confirmed: towards the client; that it was given up, towards all."""
+        """In which directions an entry is confirmed: towards the client; that it was given up, to all."""
         if entry.given_up:
             return list(dict.fromkeys(map(self._overlay.direction, self._overlay.frontier.active)))
         is_known = entry.body.path and not entry.ended
