@@ -521,6 +521,14 @@ def guests_begin_silently(original: Original, self: Subscribing, *about: object)
     return False
 
 
+@breaks(Subscriptions, "_end")
+def denied_and_forgotten(
+    original: Original, self: Subscriptions, subscription: SubscriptionId, *about: Any, **why: Any
+) -> None:
+    """Rule 12: what an earlier client of a name denies ends like what its own client ends."""
+    original(self, subscription, *about, **{**why, "given_up": why.get("given_up") and not why.get("rival")})
+
+
 @breaks(Subscriptions, "_knows_the_end")
 def forget_the_given_up_when_neighbours_know(
     original: Original, self: Subscriptions, peer_log: PeerLog, subscription: SubscriptionId

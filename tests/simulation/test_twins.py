@@ -253,7 +253,34 @@ def nothing_is_delivered_once_the_name_is_lost() -> list[str]:
     return [f"s got {got}"] if got else []
 
 
+def what_an_earlier_client_denies() -> list[str]:
+    """s ends at a what the later s has subscribed at c, and a confirms an event that nobody is left for. Then
+    both crash before a has told b. The later s keeps the name: it must hear that it has missed something."""
+    scene = Scene(chain("a", "b", "c"), p="a", s="a")
+    scene.world.add_client_twin("s", home="c")
+    scene.slow(("s", "a"), milliseconds=300)
+    scene.subscribe("s'")
+    scene.run(100)
+    assert scene.is_live("s'")
+    scene.slow(("a", "b"), milliseconds=5_000)
+    scene.run(500)
+    scene.publish("x")
+    scene.run(100)
+    for name in ("a", "s"):
+        scene.world.crash(name)
+    scene.run(2_000)
+    scene.publish("x")
+    scene.run(2_000)
+    scene.slow(("a", "b"), milliseconds=1)
+    scene.world.restart("a")
+    scene.run(2_000)
+    scene.publish("x")
+    scene.run(10_000)
+    return scene.faults(resets=1, **{"s'": [3]})
+
+
 STORIES: dict[Story, tuple[str, ...]] = {
+    what_an_earlier_client_denies: ("denied-and-forgotten",),
     a_twin_does_not_evict_the_first: ("any-life-replaces-a-session",),
     a_twin_does_not_go_round_those_who_refuse_it: ("go-round-who-refuses",),
     a_twin_does_not_get_in_far_from_the_first: ("nobody-is-asked-first",),

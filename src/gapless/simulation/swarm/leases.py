@@ -15,7 +15,6 @@ from gapless.core.effects import IncarnationStarted, Record, SubscriptionGivenUp
 from gapless.core.limits import Limits
 from gapless.core.model import Incarnation, Micros, NodeId, OrderName, SubscriptionId
 from gapless.core.orders.publisher import PublisherBroker
-from gapless.core.orders.publisher.log import made_in
 from gapless.core.orders.publisher.patience import PARTS
 from gapless.simulation.swarm.stage import Stage
 
@@ -65,8 +64,7 @@ class Leases:
         """Note that a client was gone, and waited for, for a span more; or that it is not."""
         world = self._stage.world
         host, home = world.hosts[client], world.hosts[world.homes[client]]
-        has_twin = client in world.twins or client in world.twins.values()
-        if host.is_up or has_twin or home.name in world.departed:
+        if host.is_up or self._has_twin(client) or home.name in world.departed:
             return False
         last_life = max(_lives(host.store))
         absence = self._absences.setdefault(client, Absence(last_life))
@@ -96,13 +94,13 @@ class Leases:
             for each in [each for each in given_up if each.subscription not in self._given_up]:
                 self._given_up[each.subscription] = None
                 is_recent = world.now - self._seen_at.get(each.client, 0) < self._lease
-                if world.homes[each.client] == name and is_recent and self._is_its_own(each):
+                if world.homes[each.client] == name and is_recent and not self._has_twin(each.client):
                     self._stage.trouble["given up too early"] += 1
 
-    def _is_its_own(self, given_up: SubscriptionGivenUp) -> bool:
-        """Whether the client that runs has made the subscription: it may deny that of another of its name."""
-        node = self._stage.world.hosts[given_up.client].node
-        return node is None or node.identity.incarnation == made_in(given_up.subscription)
+    def _has_twin(self, client: NodeId) -> bool:
+        """Whether there was a second client of the name: each ends what the other has."""
+        twins = self._stage.world.twins
+        return client in twins or client in twins.values()
 
     def _note(self, absence: Absence, life: Incarnation, span: Micros) -> None:
         if absence.life == life:
