@@ -207,6 +207,100 @@ def a_guest_of_a_broker_that_has_forgotten_it() -> list[str]:
     return scene.faults(s=[4], resets=1)
 
 
+def what_was_told_once_is_not_told_again() -> list[str]:
+    """As before. When p comes home once more, what it left at y1 lies before what s has got."""
+    scene = Scene(STAR, delta=2, p="b", s="y2")
+    scene.part(("p", "b"))
+    scene.run(100)
+    scene.publish("n")
+    scene.run(100)
+    scene.world.cut("b", "y1")
+    scene.suspect("b", "y1")
+    scene.run(10)
+    scene.subscribe("s", "kind = 'x'")
+    scene.run(20)
+    scene.publish("x")
+    scene.run(100)
+    scene.world.crash("y1")
+    scene.end()
+    scene.publish("x")
+    scene.run(1_000)
+    scene.part(("p", "b"))
+    scene.end()
+    scene.publish("n", "x")
+    scene.end()
+    return scene.faults(s=[3, 5], resets=1)
+
+
+def a_start_that_lies_before_what_was_left_elsewhere() -> list[str]:
+    """b has not noticed that p is at y1, which b and y2 cannot reach: s is told a start that lies before what
+    p has published there, and y1 forgets that."""
+    scene = Scene(STAR, delta=3, p="b", s="y2")
+    scene.publish("n")
+    scene.run(100)
+    scene.part(("b", "y1"), ("y1", "y2"))
+    scene.run(3_000)
+    scene.world.cut("p", "b")
+    scene.suspect("p", "b")
+    scene.run(50)
+    scene.publish("x")
+    scene.run(20)
+    scene.subscribe("s", "kind = 'x'")
+    scene.run(20)
+    assert scene.unreachable("s") == ("y1",)
+    scene.world.crash("y1")
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[3], resets=1)
+
+
+def what_comes_too_early_says_nothing_of_its_broker() -> list[str]:
+    """What p publishes at y1 comes to s before its second subscription is live, for the first one: y1 does
+    not know the second, nor when p publishes more there. Then y1 forgets what it took."""
+    scene = Scene(STAR, delta=2, p="b", s="y2")
+    scene.subscribe("s", "kind = 'n'")
+    scene.run(100)
+    scene.part(("p", "b"))
+    scene.run(100)
+    scene.publish("n")
+    scene.run(100)
+    scene.publish("n")
+    scene.world.subscribe("s", "second", TOPIC, "")
+    scene.world.run_for(2_500)
+    scene.world.cut("b", "y1")
+    scene.suspect("b", "y1")
+    scene.run(20)
+    assert scene.unreachable("second") == ("y1",)
+    scene.publish("x")
+    scene.run(20)
+    scene.world.crash("y1")
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 2], second=[4], resets=1)
+
+
+def a_partition_that_names_a_reached_broker() -> list[str]:
+    """s goes live with z reached round b and c. Then it hears from b, which cannot reach z, of a partition in
+    which z lies behind c. What comes from z is promised nevertheless, though that partition is open."""
+    scene = Scene(chain("a", "b", "c", "z"), delta=2, p="z", s="a")
+    scene.part(("a", "b"))
+    scene.world.crash("c")
+    scene.run(500)
+    scene.subscribe("s")
+    scene.run(100)
+    assert scene.unreachable("s") == ("b", "c")
+    scene.world.cut("b", "z")
+    scene.suspect("b", "z")
+    scene.heal(("a", "b"))
+    scene.world.run_until(lambda: "c" in scene.unreachable("s") != ("b", "c"), within=10 * SECOND)
+    scene.publish("x")
+    scene.run(3_000)
+    scene.end()
+    return scene.faults(s=[1])
+
+
 def a_guest_that_has_gone_home() -> list[str]:
     """As before, but p publishes nothing more until all is healed and s knows what y1 took."""
     scene = Scene(STAR, delta=2, p="b", s="y2")
@@ -1045,8 +1139,12 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_first_event_elsewhere: ("admit-who-publishes-for-the-first-time", "settled-once-is-settled"),
     a_move_while_a_subscription_is_under_way: ("settled-once-is-settled", "admit-whoever-moved"),
     a_side_asks_its_own_sides: (),
-    a_guest_of_an_unreached_broker: ("guests-begin-silently",),
+    a_guest_of_an_unreached_broker: ("guests-begin-silently", "who-is-known-now-was-known-then"),
     a_guest_of_a_broker_that_has_forgotten_it: ("who-is-reached-now-was-reached-then",),
+    what_was_told_once_is_not_told_again: ("every-stay-counts-for-ever",),
+    a_start_that_lies_before_what_was_left_elsewhere: ("starts-lie-at-live",),
+    what_comes_too_early_says_nothing_of_its_broker: ("the-too-early-came-from-who-knew",),
+    a_partition_that_names_a_reached_broker: ("all-of-a-partition-are-unreached",),
     a_guest_that_its_own_broker_takes_to_be_there: ("guests-are-not-named",),
     an_adopted_publisher_that_its_old_broker_takes_to_be_there: ("who-has-moved-is-still-here",),
     an_adopted_publisher: ("the-adopted-are-too-early", "the-adopted-are-taken-for-ones-own"),

@@ -41,7 +41,7 @@ from gapless.core.orders.publisher.log import Cut, Entry, PeerLog, SubscriptionL
 from gapless.core.orders.publisher.patience import Patience
 from gapless.core.orders.publisher.publishing import Publishing
 from gapless.core.orders.publisher.settling import Settling
-from gapless.core.orders.publisher.subscribing import Own, Subscribing, Taker
+from gapless.core.orders.publisher.subscribing import Own, Subscribing, Taker, Verdict
 from gapless.core.orders.publisher.subscriptions import Sides, Subscriptions
 from gapless.core.orders.publisher.vectors import Numbers, Vectors
 from gapless.core.overlay.overlay import Overlay
@@ -536,6 +536,50 @@ def forget_the_given_up_when_neighbours_know(
     """Rule 12: that a subscription was given up is forgotten when the neighbours know it, though some broker
     behind them does not."""
     return subscription in peer_log.ended
+
+
+@breaks(Forwarding, "_missed_some")
+def who_is_known_now_was_known_then(original: Original, self: Forwarding, *about: object) -> bool:
+    """Rule 12: a guest's broker does not say that it took events before it knew a subscription."""
+    return False
+
+
+@breaks(Subscribing, "_may_have_missed")
+def every_stay_counts_for_ever(original: Original, self: Subscribing, own: Own, *about: Any) -> bool:
+    """Rule 12: where a publisher was before its last event that came is held against it again and again."""
+    known_in, own.known_in = own.known_in, {}
+    found = bool(original(self, own, *about))
+    own.known_in = known_in
+    return found
+
+
+@breaks(Subscribing, "_may_have_missed")
+def starts_lie_at_live(original: Original, self: Subscribing, own: Own, *about: Any) -> bool:
+    """Rule 12: what a publisher left elsewhere before the subscription was live is missed silently, though
+    the start that was told lies before it."""
+    started, own.started = own.started, set()
+    found = bool(original(self, own, *about))
+    own.started = started
+    return found
+
+
+@breaks(Subscribing, "_give")
+def the_too_early_came_from_who_knew(
+    original: Original, self: Subscribing, taker: Taker, header: Header, publisher: str, *now: Micros
+) -> None:
+    """Rule 12: a broker is taken to know a subscription since something of it came too early."""
+    original(self, taker, header, publisher, *now)
+    if taker.events and taker.verdict is Verdict.TOO_EARLY:
+        taker.own.known_in[publisher] = header.generation[1]
+
+
+@breaks(Subscribing, "_is_too_early")
+def all_of_a_partition_are_unreached(
+    original: Original, self: Subscribing, own: Own, header: Header, *about: Any
+) -> bool:
+    """Rule 4: a broker that was reached is held for unreached when a partition names it beside others."""
+    is_named = any(tag in own.partitions and header.home in tag.nodes for tag in header.tags)
+    return is_named or bool(original(self, own, header, *about))
 
 
 @breaks(Own, "may_lack")
