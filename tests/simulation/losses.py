@@ -255,32 +255,6 @@ def a_start_that_lies_before_what_was_left_elsewhere() -> list[str]:
     return scene.faults(s=[3], resets=1)
 
 
-def what_comes_too_early_says_nothing_of_its_broker() -> list[str]:
-    """What p publishes at y1 comes to s before its second subscription is live, for the first one: y1 does
-    not know the second, nor when p publishes more there. Then y1 forgets what it took."""
-    scene = Scene(STAR, delta=2, p="b", s="y2")
-    scene.subscribe("s", "kind = 'n'")
-    scene.run(100)
-    scene.part(("p", "b"))
-    scene.run(100)
-    scene.publish("n")
-    scene.run(100)
-    scene.publish("n")
-    scene.world.subscribe("s", "second", TOPIC, "")
-    scene.world.run_for(2_500)
-    scene.world.cut("b", "y1")
-    scene.suspect("b", "y1")
-    scene.run(20)
-    assert scene.unreachable("second") == ("y1",)
-    scene.publish("x")
-    scene.run(20)
-    scene.world.crash("y1")
-    scene.end()
-    scene.publish("x")
-    scene.end()
-    return scene.faults(s=[1, 2], second=[4], resets=1)
-
-
 def a_partition_that_names_a_reached_broker() -> list[str]:
     """s goes live with z reached round b and c. Then it hears from b, which cannot reach z, of a partition in
     which z lies behind c. What comes from z is promised nevertheless, though that partition is open."""
@@ -1143,7 +1117,6 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_guest_of_a_broker_that_has_forgotten_it: ("who-is-reached-now-was-reached-then",),
     what_was_told_once_is_not_told_again: ("every-stay-counts-for-ever",),
     a_start_that_lies_before_what_was_left_elsewhere: ("starts-lie-at-live",),
-    what_comes_too_early_says_nothing_of_its_broker: ("the-too-early-came-from-who-knew",),
     a_partition_that_names_a_reached_broker: ("all-of-a-partition-are-unreached",),
     a_guest_that_its_own_broker_takes_to_be_there: ("guests-are-not-named",),
     an_adopted_publisher_that_its_old_broker_takes_to_be_there: ("who-has-moved-is-still-here",),

@@ -41,7 +41,7 @@ from gapless.core.orders.publisher.log import Cut, Entry, PeerLog, SubscriptionL
 from gapless.core.orders.publisher.patience import Patience
 from gapless.core.orders.publisher.publishing import Publishing
 from gapless.core.orders.publisher.settling import Settling
-from gapless.core.orders.publisher.subscribing import Own, Subscribing, Taker, Verdict
+from gapless.core.orders.publisher.subscribing import Own, Subscribing, Taker
 from gapless.core.orders.publisher.subscriptions import Sides, Subscriptions
 from gapless.core.orders.publisher.vectors import Numbers, Vectors
 from gapless.core.overlay.overlay import Overlay
@@ -561,16 +561,6 @@ def starts_lie_at_live(original: Original, self: Subscribing, own: Own, *about: 
     found = bool(original(self, own, *about))
     own.started = started
     return found
-
-
-@breaks(Subscribing, "_give")
-def the_too_early_came_from_who_knew(
-    original: Original, self: Subscribing, taker: Taker, header: Header, publisher: str, *now: Micros
-) -> None:
-    """Rule 12: a broker is taken to know a subscription since something of it came too early."""
-    original(self, taker, header, publisher, *now)
-    if taker.events and taker.verdict is Verdict.TOO_EARLY:
-        taker.own.known_in[publisher] = header.generation[1]
 
 
 @breaks(Subscribing, "_is_too_early")

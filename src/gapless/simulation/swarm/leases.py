@@ -15,6 +15,7 @@ from gapless.core.effects import IncarnationStarted, Record, SubscriptionGivenUp
 from gapless.core.limits import Limits
 from gapless.core.model import Incarnation, Micros, NodeId, OrderName, SubscriptionId
 from gapless.core.orders.publisher import PublisherBroker
+from gapless.core.orders.publisher.log import made_in
 from gapless.core.orders.publisher.patience import PARTS
 from gapless.simulation.swarm.stage import Stage
 
@@ -94,8 +95,14 @@ class Leases:
             for each in [each for each in given_up if each.subscription not in self._given_up]:
                 self._given_up[each.subscription] = None
                 is_recent = world.now - self._seen_at.get(each.client, 0) < self._lease
-                if world.homes[each.client] == name and is_recent and not self._has_twin(each.client):
+                if world.homes[each.client] == name and is_recent and not self._is_denied(each):
                     self._stage.trouble["given up too early"] += 1
+
+    def _is_denied(self, given_up: SubscriptionGivenUp) -> bool:
+        """Whether another client of the name, or another life of the client, may have ended it."""
+        node = self._stage.world.hosts[given_up.client].node
+        is_present = node is None or node.identity.incarnation == made_in(given_up.subscription)
+        return self._has_twin(given_up.client) or not is_present
 
     def _has_twin(self, client: NodeId) -> bool:
         """Whether there was a second client of the name: each ends what the other has."""
