@@ -396,28 +396,28 @@ def barrier_before(subscriber: NodeId) -> World:
     return world
 
 
-def hand_over(
-    world: World, client: NodeId, publisher: str, sequence: int, tags: tuple[Partition, ...]
-) -> None:
-    """The client's broker sends it a publication of somebody whose broker was reached."""
-    event = Event(TOPIC, publisher, sequence, {})
-    copy = single(event, 1, entry="z", home="z", epoch=9, tags=tags)
+def hand_over(world: World, client: NodeId, sequence: int, tags: tuple[Partition, ...], home: NodeId) -> None:
+    """The client's broker sends it a publication of p, whose broker lies in the partitions or behind them."""
+    event = Event(TOPIC, "p", sequence, {})
+    copy = single(event, 1, entry=home, home=home, epoch=9, tags=tags)
     world.hosts[client].receive(MessageReceived("a", Publications((copy,))))
     world.run_for(100 * MILLISECOND)
 
 
 @pytest.mark.parametrize(
-    ("tags", "is_delivered"),
+    ("tags", "home", "is_delivered"),
     [
-        ((), True),
-        ((Partition("x", 1, ("y",)),), True),
-        ((PIDS[0],), False),
-        ((PIDS[1],), False),
-        ((Partition("x", 1, ("y",)), PIDS[1]), False),
+        ((), "z", True),
+        ((Partition("x", 1, ("z",)),), "z", True),
+        ((PIDS[0],), "b", False),
+        ((PIDS[1],), "z", False),
+        ((Partition("x", 1, ("z",)), PIDS[1]), "z", False),
     ],
     ids=["no tags", "another", "a", "b", "another and b"],
 )
-def test_p0_58_delivered_only_without_a_common_tag(tags: tuple[Partition, ...], is_delivered: bool) -> None:
+def test_p0_58_delivered_only_without_a_common_tag(
+    tags: tuple[Partition, ...], home: NodeId, is_delivered: bool
+) -> None:
     """p is delivered for s if and only if the tags of p and those of the confirmation of s are disjoint.
 
     Our implementation compares the brokers of the partitions, so that two detectors of one failure agree.
@@ -425,7 +425,7 @@ def test_p0_58_delivered_only_without_a_common_tag(tags: tuple[Partition, ...], 
     Reference: 000, section V, Fig. 4, lines 31–36 (P0-58)
     """
     world = barrier_before("s")
-    hand_over(world, "s", "p", 1, tags)
+    hand_over(world, "s", 1, tags, home)
     assert got(world, "s") == ([("p", 1)] if is_delivered else [])
 
 
@@ -440,12 +440,12 @@ def test_p0_59_what_is_unsafe_stays_outside_the_reliable_flow() -> None:
     world = barrier_before("s")
     own = publisher_leaf(world, "s").subscribing.own["s:1:1"]
     for sequence in (1, 2, 3):
-        hand_over(world, "s", "p", sequence, (PIDS[1],))
+        hand_over(world, "s", sequence, (PIDS[1],), "z")
         assert own.cut == {"p": (0, sequence)}, "withheld, and known to be"
     assert got(world, "s") == []
-    hand_over(world, "s", "p", 2, ())
+    hand_over(world, "s", 2, (), "z")
     assert got(world, "s") == [], "what was withheld does not come later either"
-    hand_over(world, "s", "p", 4, ())
+    hand_over(world, "s", 4, (), "z")
     assert got(world, "s") == [("p", 4)]
 
 

@@ -35,6 +35,7 @@ from gapless.core.model import Event, Generation, Identity, Link, Micros, NodeId
 from gapless.core.node import Node
 from gapless.core.orders.publisher.broker import PublisherBroker
 from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream, Waiting, source_of
+from gapless.core.orders.publisher.endings import Endings
 from gapless.core.orders.publisher.forwarding import Arrival, Forwarding
 from gapless.core.orders.publisher.leaf import PublisherLeaf
 from gapless.core.orders.publisher.log import Cut, Entry, PeerLog, SubscriptionLog
@@ -529,13 +530,13 @@ def denied_and_forgotten(
     original(self, subscription, *about, **{**why, "given_up": why.get("given_up") and not why.get("rival")})
 
 
-@breaks(Subscriptions, "_knows_the_end")
+@breaks(Endings, "_is_known")
 def forget_the_given_up_when_neighbours_know(
-    original: Original, self: Subscriptions, peer_log: PeerLog, subscription: SubscriptionId
+    original: Original, self: Endings, subscription: SubscriptionId, session: PeerLog
 ) -> bool:
     """Rule 12: that a subscription was given up is forgotten when the neighbours know it, though some broker
     behind them does not."""
-    return subscription in peer_log.ended
+    return subscription in session.ended
 
 
 @breaks(Forwarding, "_missed_some")
@@ -686,8 +687,8 @@ def clients_do_not_hear_of_joins(original: Original, self: Overlay, new: Link) -
     """Rule 15: a client knows of its broker's neighbours what there was to know when it came."""
 
 
-@breaks(Subscriptions, "recover")
-def given_up_and_forgotten(original: Original, self: Subscriptions, records: Iterable[Record]) -> None:
+@breaks(Endings, "recover")
+def given_up_and_forgotten(original: Original, self: Endings, records: Iterable[Record]) -> None:
     """Rule 12: a broker that has given a client up, and acknowledged what waited for it, forgets that."""
 
 

@@ -83,7 +83,7 @@ PHASES: dict[str, Callable[[Broker], bool]] = {
     "settling": lambda node: not _order(node).settled,
     "told a long log": lambda node: bool(node.overlay.held),
     "in custody": lambda node: len(_order(node).forwarding.custody) > 3,
-    "gave somebody up": lambda node: bool(_order(node).subscriptions._given_up),
+    "gave somebody up": lambda node: bool(_order(node).subscriptions.endings.given_up),
     "lets publishers wait": lambda node: any(_order(node)._waiting.values()),
     "holds back": lambda node: bool(_order(node).forwarding._blocked),
     "knows no way": lambda node: bool(_order(node).log.pathless),

@@ -68,7 +68,7 @@ class PublisherBroker(BrokerOrder):
         self.subscriptions = Subscriptions(
             overlay, self.log, self.peers, self.forwarding, out, settling=self.settling, limits=limits
         )
-        self.subscriptions.recover(records)
+        self.subscriptions.endings.recover(records)
         self._attached: dict[NodeId, Attached] = {}
         self._attached_at: dict[NodeId, Micros] = {}
         self._waiting: dict[NodeId, list[Run]] = {}

@@ -76,8 +76,6 @@ class Own:
     reached_later: set[NodeId] = field(default_factory=set)
     """Brokers that have come to know it since it became live. They may have lost what they took before, so
     that no cut tells it."""
-    was_behind_barriers: bool = False
-    """Whether there were brokers, whose names are not known, that had not been reached."""
     barriers: set[NodeId] = field(default_factory=set)
     """Those of the unreached that others lie behind, whose names are not known."""
     partitions: tuple[Partition, ...] = ()
@@ -107,7 +105,7 @@ class Own:
         """Whether the broker of a stay, or, without a name, any broker, has not known it for some time since
         it became live: what was taken there until then is not known yet, or never will be."""
         lacking = self.unreached | self.reached_later
-        return self.was_behind_barriers or (stay.node in lacking if stay.node else bool(lacking))
+        return stay.node in lacking if stay.node else bool(lacking)
 
     def still_counting(self, cut: Cut) -> list[str]:
         """The publishers that are still where a cut was taken, and count as those did that came here. Who is
@@ -307,7 +305,6 @@ class Subscribing:
         own.reached_later |= own.unreached - unreached
         own.live, own.renewed, own.unreached = True, False, unreached
         own.barriers = {each.nodes[-1] for each in barriers}
-        own.was_behind_barriers |= bool(barriers)
         own.partitions = tuple(each for each in pending if not unreached.isdisjoint(each.nodes))
         own.started |= start.first.keys()
         self._out.append(Live(own.name, start, own.partitions))
@@ -428,8 +425,8 @@ class Subscribing:
             return False
         if header.home in own.unreached:
             return True
-        behind = [tag for tag in header.tags if header.home not in tag.nodes]
-        return any(tag in own.partitions or tag.nodes[-1] in own.barriers for tag in behind)
+        behind = {tag.nodes[-1] for tag in header.tags if header.home not in tag.nodes}
+        return not own.barriers.isdisjoint(behind)
 
 
 def _start(own: Own, publishers: Sequence[str]) -> StartCut:

@@ -15,11 +15,7 @@ from msgspec.structs import replace
 
 from gapless.core.effects import (
     Effect,
-    Persist,
-    Record,
     Send,
-    SubscriptionGivenUp,
-    SubscriptionPurged,
 )
 from gapless.core.limits import Limits
 from gapless.core.messages.publisher import (
@@ -33,9 +29,9 @@ from gapless.core.messages.publisher import (
 )
 from gapless.core.model import Incarnation, Micros, NodeId, Partition, Path, SubscriptionId
 from gapless.core.orders.base import is_selector, pieces
+from gapless.core.orders.publisher.endings import Endings
 from gapless.core.orders.publisher.forwarding import Forwarding
 from gapless.core.orders.publisher.log import (
-    NOTHING_MISSED,
     Cut,
     Entry,
     PeerLog,
@@ -86,35 +82,16 @@ class Subscriptions:
         self._touched: dict[SubscriptionId, None] = {}
         self._former: dict[SubscriptionId, Path] = {}
         """Subscriptions to whose clients a message has told a longer way, and where it ended until then."""
-        self._ended: dict[SubscriptionId, None] = {}
-        self._given_up: dict[SubscriptionId, None] = {}
-        """Those of them that were given up. What waited for them is acknowledged, so no crash may bring them
-        back: each broker remembers them durably, until all brokers do."""
+        self.endings = Endings(log, out, tombstones=limits.tombstones)
         self._given_up_now: dict[SubscriptionId, None] = {}
         """Those that were given up during this batch."""
         self._remembered: dict[NodeId, PeerLog] = {}
-        self._forgotten: dict[SubscriptionId, None] = {}
-        """The last subscriptions that everybody knew to have ended: whoever still speaks of one is told."""
         self._has_news = False
         """Whether some session has not carried the whole log."""
         self.has_absent = False
         """Whether a subscription came from a broker whose client may have to be looked after here."""
 
     # -- the log -----------------------------------------------------------------------------------------
-
-    def recover(self, records: Iterable[Record]) -> None:
-        """What an earlier life has given up stays so, until everybody knows."""
-        for record in records:
-            if isinstance(record, SubscriptionGivenUp):
-                self._given_up[record.subscription] = None
-                body = Body(record.client, record.topic, "", ())
-                self._log.append(record.subscription, body, NOTHING_MISSED)
-                self._log.end(record.subscription, given_up=True)
-                self._ended[record.subscription] = None
-            elif isinstance(record, SubscriptionPurged):
-                del self._given_up[record.subscription]
-                self._log.purge(record.subscription)
-                del self._ended[record.subscription]
 
     def session_up(self, peer: NodeId) -> None:
         """A new session carries the whole log, but no body that the peer is known to have."""
@@ -128,7 +105,7 @@ class Subscriptions:
         peer_log = PeerLog(incarnation, index_of, last_index, untold, ended=earlier.ended)
         self._peers[peer] = peer_log
         if self._overlay.sessions.up[peer].identity.is_leaf:
-            self._tell_given_up(peer, tuple(self._given_up))
+            self._tell_given_up(peer, tuple(self.endings.given_up))
         self._has_news = True
         if self._is_long(peer, self._log.after(0)):
             self._overlay.hold(peer)
@@ -155,7 +132,7 @@ class Subscriptions:
         self._use_longer_ways(now)
 
     def _knows(self, subscription: SubscriptionId) -> bool:
-        return subscription in self._forgotten or self._log.get(subscription) is not None
+        return subscription in self.endings.forgotten or self._log.get(subscription) is not None
 
     def accept_claims(self, now: Micros) -> None:
         """A client that has moved here says what the network should know. Once all sides have told what they
@@ -179,7 +156,7 @@ class Subscriptions:
             if line.ended:
                 claimed = self._claimed.get(peer, ())
                 self._claimed[peer] = [each for each in claimed if each.subscription != line.subscription]
-            if line.subscription in self._forgotten or (line.ended and line.body is None):
+            if line.subscription in self.endings.forgotten or (line.ended and line.body is None):
                 self._answer_forgotten(peer, line)
                 return
             if line.body is None or not is_selector(line.body.selector):
@@ -189,6 +166,7 @@ class Subscriptions:
             self._learn_path(mine, line.body.path, peer)
         if line.ended:
             peer_log.ended[line.subscription] = None
+            self.endings.look_at(line.subscription)
             if not line.index:  # the answer of who has forgotten it, since all behind it knew
                 peer_log.confirmed[line.subscription] = Confirmation(line.subscription, (), {})
             if not mine.ended:
@@ -266,13 +244,12 @@ class Subscriptions:
         for peer_log in self._peers.values():  # what was said of it until now does not speak of its end
             peer_log.confirmed.pop(subscription, None)
             peer_log.confirmed_to.pop(subscription, None)
+        self.endings.add(subscription, body, given_up=given_up)
+        self._touched[subscription] = None
         if given_up:
-            self._given_up[subscription] = self._given_up_now[subscription] = None
-            self._out.append(Persist(SubscriptionGivenUp(subscription, body.client, body.topic)))
-            self._touched[subscription] = None
+            self._given_up_now[subscription] = None
         if not self._log.is_wanted(destination):
             self._forwarding.give_up(lambda each: each == destination, now)
-        self._ended[subscription] = None
         self._has_news = True
 
     def give_up(self, target: NodeId, now: Micros) -> None:
@@ -336,32 +313,10 @@ class Subscriptions:
 
     def purge(self) -> None:
         """Forget what has ended once every session knows it and nobody is unreachable (X-P0-19)."""
-        frontier = self._overlay.frontier
-        if not self._ended or frontier.down or frontier.untried:
-            return
-        brokers = [
-            peer_log
-            for peer, peer_log in self._peers.items()
-            if not self._overlay.sessions.up[peer].identity.is_leaf
-        ]
-        for subscription in list(self._ended):
-            if all(self._knows_the_end(peer_log, subscription) for peer_log in brokers):
-                del self._ended[subscription]
-                if subscription in self._given_up:
-                    del self._given_up[subscription]
-                    self._out.append(Persist(SubscriptionPurged(subscription)))
-                self._forgotten[subscription] = None
-                if len(self._forgotten) > self._limits.tombstones:
-                    del self._forgotten[next(iter(self._forgotten))]
-                self._log.purge(subscription)
-                for peer_log in (*self._peers.values(), *self._remembered.values()):
-                    peer_log.forget(subscription)
-
-    def _knows_the_end(self, peer_log: PeerLog, subscription: SubscriptionId) -> bool:
-        """Whether the peer knows that a subscription has ended, and, if it was given up, all behind it do: if
-        one of them still told of it, and nobody remembered that it was given up, it would be back."""
-        known = subscription in peer_log.ended
-        return known and (subscription not in self._given_up or subscription in peer_log.confirmed)
+        frontier, sessions = self._overlay.frontier, self._overlay.sessions.up
+        if not (frontier.down or frontier.untried):
+            brokers = [each for peer, each in self._peers.items() if not sessions[peer].identity.is_leaf]
+            self.endings.purge(brokers, (*self._peers.values(), *self._remembered.values()))
 
     def stream(self) -> None:
         """Send on every session the entries that it has not carried yet; a client gets only its own."""
@@ -423,12 +378,14 @@ class Subscriptions:
             if entry is not None and (not entry.ended or entry.subscription in peer_log.ended):
                 peer_log.confirmed[confirmation.subscription] = confirmation
                 self._touched[confirmation.subscription] = None
+                self.endings.look_at(confirmation.subscription)
 
     def sides_changed(self) -> None:
         """Every subscription may wait for others now; who has left the network need not be remembered."""
         topology = self._overlay.topology
         self._remembered = {peer: each for peer, each in self._remembered.items() if peer in topology}
         self._touched = dict.fromkeys(self._log.subscriptions())
+        self.endings.look_at_all()
         self._has_news = True
 
     def confirm(self) -> None:
