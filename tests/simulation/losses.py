@@ -232,6 +232,34 @@ def what_was_told_once_is_not_told_again() -> list[str]:
     return scene.faults(s=[3, 5], resets=1)
 
 
+def who_was_given_up_is_not_known_there_when_it_begins_anew() -> list[str]:
+    """y1, which nobody reaches, gives s up; q, which comes home from there, tells. s begins anew without y1,
+    where p goes on in the generation of which s has an event. Then y1 forgets what it took."""
+    limits = Limits(custody=1, look_every=100 * MILLISECOND)
+    scene = Scene(STAR, delta=4, p="b", q="b", s="y2", limits=limits)
+    scene.subscribe("s", "kind = 'x'")
+    scene.part(("p", "b"), ("q", "b"))
+    scene.run(100)
+    scene.publish("x")
+    scene.publish("n", client="q")
+    scene.run(100)
+    scene.part(("b", "y1"), ("y1", "y2"))
+    scene.run(3_000)
+    scene.publish("x", "x")
+    scene.run(1_000)
+    scene.heal(("q", "b"))
+    scene.run(3_000)
+    scene.publish("n", client="q")
+    scene.run(1_000)
+    scene.publish("x")
+    scene.run(100)
+    scene.world.crash("y1")
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1, 5], resets=2)
+
+
 def a_start_that_lies_before_what_was_left_elsewhere() -> list[str]:
     """b has not noticed that p is at y1, which b and y2 cannot reach: s is told a start that lies before what
     p has published there, and y1 forgets that."""
@@ -1115,6 +1143,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_side_asks_its_own_sides: (),
     a_guest_of_an_unreached_broker: ("guests-begin-silently", "who-is-known-now-was-known-then"),
     a_guest_of_a_broker_that_has_forgotten_it: ("who-is-reached-now-was-reached-then",),
+    who_was_given_up_is_not_known_there_when_it_begins_anew: ("who-knew-what-was-lost-knows-what-is-new",),
     what_was_told_once_is_not_told_again: ("every-stay-counts-for-ever",),
     a_start_that_lies_before_what_was_left_elsewhere: ("starts-lie-at-live",),
     a_partition_that_names_a_reached_broker: ("all-of-a-partition-are-unreached",),

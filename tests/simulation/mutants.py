@@ -554,6 +554,17 @@ def every_stay_counts_for_ever(original: Original, self: Subscribing, own: Own, 
     return found
 
 
+@breaks(Subscribing, "_renew")
+def who_knew_what_was_lost_knows_what_is_new(
+    original: Original, self: Subscribing, unique: SubscriptionId, *about: Any
+) -> None:
+    """Rule 12: the broker of the last event that came is taken to know a subscription that begins anew."""
+    lost = self.own[unique]
+    original(self, unique, *about)
+    again = self.own[self._ids[lost.name]]
+    again.known_in = {publisher: last for publisher, (_, last) in lost.flowing.items()}
+
+
 @breaks(Subscribing, "_may_have_missed")
 def starts_lie_at_live(original: Original, self: Subscribing, own: Own, *about: Any) -> bool:
     """Rule 12: what a publisher left elsewhere before the subscription was live is missed silently, though

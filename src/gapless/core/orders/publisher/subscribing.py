@@ -89,7 +89,8 @@ class Own:
     last: dict[str, Position] = field(default_factory=dict)
     """Per publisher the last position that was delivered."""
     known_in: dict[str, int] = field(default_factory=dict)
-    """Per publisher the generation in which it came to the position that is known: that of ``known``."""
+    """Per publisher the last generation whose events were all taken before the position that is ``known``, or
+    by a broker that knew this subscription."""
     numberings: dict[str, int] = field(default_factory=dict)
     """Per publisher the numbering that the application knows of: it was live, reset or delivered with it."""
 
@@ -189,7 +190,7 @@ class Subscribing:
             renewed=True,
             cut=dict(lost.last),
             last=lost.last,
-            known_in={publisher: each for publisher, (_, each) in lost.flowing.items()},
+            known_in={publisher: last - 1 for publisher, (_, last) in lost.flowing.items()},
         )
         again.rival = rival or lost.rival
         self._begin(again)
@@ -379,7 +380,7 @@ class Subscribing:
             self._out.append(Deliver(own.name, tuple(taker.events), header.best_effort, numbering))
         elif taker.verdict is Verdict.TOO_EARLY:
             own.cut[publisher] = last
-            own.known_in[publisher] = header.generation[1] - 1  # whose broker need not know the subscription
+            own.known_in[publisher] = header.generation[1] - 1
 
     def _may_have_missed(self, own: Own, header: Header, publisher: str, now: Micros) -> bool:
         """Whether the publisher was at a broker that may have lacked the subscription: since the position
