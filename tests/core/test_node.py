@@ -53,8 +53,8 @@ def leaf() -> Leaf:
     return node
 
 
-def neighbourhood(*links: tuple[str, str]) -> Neighbourhood:
-    return Neighbourhood(links, (), NodeState.OPERATIONAL)
+def neighbourhood(*links: tuple[str, str], known: tuple[str, ...] = ()) -> Neighbourhood:
+    return Neighbourhood(links, (), NodeState.OPERATIONAL, known=known)
 
 
 def of(kind: type, effects: list[Effect]) -> list[Effect]:
@@ -79,7 +79,7 @@ def test_a_session_begins_with_the_links_that_the_peer_should_know() -> None:
     node = broker(records=[LinkAdded(("a", "b")), LinkAdded(("b", "d"))])
     node.start(0)
     sent = of(Send, node.step([SessionUp(Identity("a", 1), dialed=True)], 0))
-    assert sent[0] == Send("a", neighbourhood(("a", "b"), ("b", "d")))
+    assert sent[0] == Send("a", neighbourhood(("a", "b"), ("b", "d"), known=("a", "b")))
 
 
 def test_a_batch_is_handled_in_order() -> None:
@@ -87,7 +87,7 @@ def test_a_batch_is_handled_in_order() -> None:
     node.start(0)
     up, down = SessionUp(Identity("a", 1), dialed=True), SessionDown("a")
     effects = node.step([up, down, up, MessageReceived("a", neighbourhood())], 0)
-    told = Send("a", neighbourhood(("a", "b")))
+    told = Send("a", neighbourhood(("a", "b"), known=("a", "b")))
     assert [each for each in effects if each in (told, Connect("a"))] == [told, Connect("a"), told]
     assert node.overlay.frontier.active == ["a"]
 

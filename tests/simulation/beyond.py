@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gapless.core.limits import Limits
-from gapless.core.model import MILLISECOND, SECOND
+from gapless.core.model import MILLISECOND, SECOND, NodeId
 from simulation.scene import TOPIC, Scene
 from support import chain, publisher_order
 
 FIVE = chain("b0", "b1", "b2", "b3", "b4")
+SIX = chain(*(f"b{k}" for k in range(6)))
 SEVEN = chain(*(f"b{k}" for k in range(7)))
 
 
@@ -340,6 +341,89 @@ def _publishes_behind_a_barrier(scene: Scene) -> list[str]:
     return scene.faults(s=[2])
 
 
+# -- who has lost its store ----------------------------------------------------------------------------------
+
+
+def a_neighbour_of_which_little_is_known() -> list[str]:
+    """b1 has lost its store, and b0, which comes back too, tells it of b2, but not that others lie behind b2:
+    it does not know them. b2 is down. b1 must not say that nobody knows more than b1: b5 knows s."""
+    scene = _has_lost_its_store("b1")
+    return _publishes_at_b0(scene)
+
+
+def a_store_in_which_links_are_missing() -> list[str]:
+    """As before; and b1 crashes again, and starts from the little that it was told."""
+    scene = _has_lost_its_store("b1")
+    scene.world.crash("b1")
+    scene.run(1_000)
+    scene.world.restart("b1")
+    scene.run(4_000)
+    return _publishes_at_b0(scene)
+
+
+def a_broker_that_does_not_know_all_its_neighbours() -> list[str]:
+    """b2 has lost its store, and b0 goes round b1 to it and tells it where it belongs. Of b3, on the other
+    side of b2, b0 knows nothing."""
+    scene = _has_lost_its_store("b2")
+    return _publishes_at_b0(scene)
+
+
+def live_before_it_is_known_who_there_is() -> list[str]:
+    """b1 has lost its store, and b2, which is down, is the last one that it knows. If s went live without b2
+    alone, all would be reached once b2 is back, b6 too, which is cut off."""
+    scene = Scene(SEVEN, p="b6", s="b0")
+    _crash(scene, "b1", "b2", "b3")
+    scene.part(("b5", "b6"))
+    scene.world.cut("b4", "b6")
+    scene.world.replace("b1", join=("b2",))
+    scene.run(2_000)
+    scene.subscribe("s")
+    scene.run(100)
+    for name in ("b2", "b3"):
+        scene.world.restart(name)
+    scene.run(5_000)
+    return _publishes_behind_a_barrier(scene)
+
+
+def one_that_a_removal_has_brought_nearer() -> list[str]:
+    """b1 is removed. b2 crashes when it has agreed, before it has told b0 who its other neighbour is."""
+    scene = Scene([*SIX, ("b0", "c0")], p="b0", s="b5")
+    scene.subscribe("s")
+    scene.run(100)
+    scene.world.crash("b1")
+    scene.run(2_000)
+    scene.slow(("b0", "b2"), milliseconds=100)
+    scene.world.remove("b1")
+    scene.run(150)
+    assert "b1" not in scene.world.broker("b0").overlay.topology
+    scene.world.crash("b2")
+    scene.run(2_000)
+    _crash(scene, "b0", "c0", "b3", "b4")
+    for name in ("b0", "c0"):
+        scene.world.restart(name)
+    scene.run(4_000)
+    return _publishes_at_b0(scene)
+
+
+def _has_lost_its_store(lost: NodeId) -> Scene:
+    """All but b5 crash, with s known there; then b0 is back, and the one that has lost its store."""
+    scene = Scene(SIX, p="b0", s="b5")
+    scene.subscribe("s")
+    scene.run(100)
+    _crash(scene, "b0", "b1", "b2", "b3", "b4")
+    scene.world.replace(lost, join=("b3",))
+    scene.world.restart("b0")
+    scene.run(4_000)
+    return scene
+
+
+def _publishes_at_b0(scene: Scene) -> list[str]:
+    scene.publish("x")
+    scene.run(1_000)
+    scene.end()
+    return scene.faults(s=[1])
+
+
 STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_way_that_is_known_farther_later: ("only-the-pathless-go-on",),
     two_behind_one_end: ("who-is-led-on-first-leaves-the-others",),
@@ -354,5 +438,10 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_barrier_that_comes_nearer: ("what-is-not-seen-is-reached",),
     a_barrier_that_recedes: ("what-is-not-seen-is-reached",),
     one_that_was_behind_a_barrier: ("what-is-not-seen-is-reached",),
+    a_neighbour_of_which_little_is_known: ("what-is-told-is-all", "who-is-far-off-vouches"),
+    a_store_in_which_links_are_missing: ("doubts-are-forgotten",),
+    a_broker_that_does_not_know_all_its_neighbours: ("own-links-are-never-lost",),
+    live_before_it_is_known_who_there_is: ("nobody-is-behind-the-blind",),
+    one_that_a_removal_has_brought_nearer: ("who-comes-nearer-is-known",),
 }
 """Each story, and the mutants that get it wrong."""

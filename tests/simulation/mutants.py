@@ -47,6 +47,7 @@ from gapless.core.orders.publisher.subscriptions import Sides, Subscriptions
 from gapless.core.orders.publisher.vectors import Numbers, Vectors
 from gapless.core.overlay.overlay import Overlay
 from gapless.core.overlay.sessions import Sessions
+from gapless.core.overlay.telling import Telling
 from gapless.core.overlay.topology import Topology
 from gapless.simulation.network import Network
 
@@ -693,8 +694,8 @@ def ways_end_at_the_last_that_is_known(original: Original, self: Overlay, path: 
     return found or (path[:1] if peer in self.topology else ())
 
 
-@breaks(Overlay, "_tell_leaves")
-def clients_do_not_hear_of_joins(original: Original, self: Overlay, new: Link) -> None:
+@breaks(Telling, "leaves")
+def clients_do_not_hear_of_joins(original: Original, self: Telling, new: Link) -> None:
     """Rule 15: a client knows of its broker's neighbours what there was to know when it came."""
 
 
@@ -849,6 +850,50 @@ def silent_about_the_forgotten(
 def names_alone_tell_clients(original: Original, self: SubscriptionLog, destination: Path) -> bool:
     """What waits for a client that has died waits on while another one of its name is elsewhere."""
     return any(each.target == destination[0] and not each.ended for each in self.after(0))
+
+
+# -- who has lost its store (rule 11) ----------------------------------------------------------------------
+
+
+@breaks(Topology, "doubt")
+def what_is_told_is_all(original: Original, self: Topology, nodes: Iterable[NodeId]) -> None:
+    """Rule 11: a broker that has lost its store takes the links that it is told for all that there are."""
+
+
+@breaks(Telling, "_vouched")
+def who_is_far_off_vouches(original: Original, self: Telling, peer: Identity) -> list[NodeId]:
+    """Rule 11: a broker says that it knows all links of others, however far they are from it."""
+    topology = self._overlay.topology
+    return list(topology.ball(peer.node, topology.delta))
+
+
+@breaks(Overlay, "_doubt_what_is_missing")
+def own_links_are_never_lost(original: Original, self: Overlay, *, founder: bool) -> None:
+    """Rule 11: a broker that has lost its store takes the neighbours that it is told for all that it has."""
+    original(self, founder=founder)
+    self.topology.partly_known.discard(self.me)
+
+
+@breaks(Overlay, "_note_partly_known")
+def doubts_are_forgotten(original: Original, self: Overlay) -> None:
+    """Rule 11: a broker that starts again takes the links in its store for all that there are."""
+
+
+@breaks(Topology, "rebuild")
+def who_comes_nearer_is_known(original: Original, self: Topology, links: Mapping[Link, bool]) -> None:
+    """Rule 11: a broker takes one that a removal has brought nearer for the end of the tree."""
+    original(self, links)
+    self.partly_known.clear()
+
+
+@breaks(Subscriptions, "_sides")
+def nobody_is_behind_the_blind(original: Original, self: Subscriptions, direction: NodeId | None) -> Sides:
+    """Rule 3: a broker confirms though it does not know who may be behind one that is down."""
+    frontier = self._overlay.frontier
+    blind, frontier.blind = frontier.blind, []
+    sides: Sides = original(self, direction)
+    frontier.blind = blind
+    return sides
 
 
 # -- names and networks (``gapless.core.names``) -----------------------------------------------------------

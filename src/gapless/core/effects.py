@@ -64,6 +64,13 @@ class MemberSince(msgspec.Struct, frozen=True, tag=True):
     incarnation: Incarnation
 
 
+class PartlyKnown(msgspec.Struct, frozen=True, tag=True):
+    """Record: the brokers near this one, perhaps itself, that may have links which it was not told; the last
+    one holds."""
+
+    nodes: tuple[NodeId, ...]
+
+
 class Founded(msgspec.Struct, frozen=True, tag=True):
     """Record: this broker is a member of the network without any neighbour, because all others have left; or
     it is one no longer, because it has left itself."""
@@ -162,6 +169,7 @@ Record: TypeAlias = (
     | LinkFate
     | BrokerRemoved
     | MemberSince
+    | PartlyKnown
     | Founded
     | NetworkBound
     | EventsRetained

@@ -27,6 +27,7 @@ from gapless.core.effects import (
     MemberSince,
     NetworkBound,
     NumberingBegun,
+    PartlyKnown,
     PublisherTaken,
     Record,
     SubscriptionGivenUp,
@@ -50,6 +51,7 @@ _kept = msgspec.msgpack.Decoder(
     | LinkFate
     | BrokerRemoved
     | MemberSince
+    | PartlyKnown
     | Founded
     | NetworkBound
     | PublisherTaken
@@ -89,6 +91,9 @@ def _changes(record: Record) -> Iterator[Change]:
             yield Put(_key("removal", removal.node, str(removal.incarnation)), _encode(record))
         case MemberSince():
             yield Put(_key("member since"), _encode(record))
+        case PartlyKnown(nodes=nodes):
+            key = _key("partly known")
+            yield Put(key, _encode(record)) if nodes else Delete(key)
         case Founded():
             yield Put(_key("founded"), _encode(record))
         case NetworkBound():

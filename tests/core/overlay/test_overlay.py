@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from gapless.core.broker import Broker
-from gapless.core.effects import Effect, LinkAdded, Send
+from gapless.core.effects import Effect, LinkAdded, PartlyKnown, Persist, Send
 from gapless.core.events import ConnectFailed, MessageReceived, SessionUp
 from gapless.core.messages import Joined, JoinedConfirmed, Message, Neighbourhood, PartialTopology
 from gapless.core.messages.overlay import NodeState
@@ -32,8 +32,8 @@ def tell(node: Broker, peer: NodeId, message: Message) -> list[Effect]:
     return node.step([MessageReceived(peer, message)], 0)
 
 
-def links(*valid: Link, marked: tuple[Link, ...] = ()) -> Neighbourhood:
-    return Neighbourhood(valid, marked, NodeState.OPERATIONAL)
+def links(*valid: Link, marked: tuple[Link, ...] = (), known: tuple[NodeId, ...] = ()) -> Neighbourhood:
+    return Neighbourhood(valid, marked, NodeState.OPERATIONAL, known=known)
 
 
 def sent(effects: list[Effect], kind: type) -> list[tuple[NodeId, Message]]:
@@ -47,7 +47,8 @@ def sent(effects: list[Effect], kind: type) -> list[tuple[NodeId, Message]]:
 def test_news_are_passed_on_to_all_who_should_know_them() -> None:
     """Also to a peer that has not told its own links yet: it was told ours before the news came."""
     node = broker("m", [("a", "m"), ("b", "m")], delta=2, up="ab")
-    assert sent(tell(node, "a", links(("a", "m"), ("a", "x"))), Neighbourhood) == [("b", links(("a", "x")))]
+    told = links(("a", "x"), ("a", "m"), known=("a",))
+    assert sent(tell(node, "a", links(("a", "m"), ("a", "x"))), Neighbourhood) == [("b", told)]
     assert sent(tell(node, "a", links(("a", "m"), ("a", "x"))), Neighbourhood) == [], "no news"
 
 
@@ -64,7 +65,7 @@ def test_a_stranger_that_turns_out_to_be_a_neighbour_is_told_the_links() -> None
     node.step([ConnectFailed("a")], 0)
     effects = tell(node, "n", Joined("n", "m", 2))
     answers = [each.message for each in effects if isinstance(each, Send) and each.peer == "n"]
-    told = links(("a", "m"), marked=(("m", "n"),))
+    told = links(("a", "m"), marked=(("m", "n"),), known=("m", "n"))
     assert answers.index(told) < answers.index(JoinedConfirmed("n", 2))
 
 
@@ -81,6 +82,32 @@ def test_a_detached_node_believes_only_the_join_point_that_it_asked() -> None:
     assert node.overlay.topology.links() == []
     tell(node, "y", PartialTopology((), (("n", "y"),)))
     assert node.overlay.topology.links() == [("n", "y")]
+
+
+def test_who_has_lost_its_store_knows_of_whom_it_has_not_heard_all() -> None:
+    """a tells of c that it is there, and not who else is behind it; c says itself that nobody is."""
+    node = broker("b", join="c", up="a")
+    effects = tell(node, "a", links(("a", "b"), ("b", "c"), known=("a", "b")))
+    assert Persist(PartlyKnown(("c",))) in effects
+    node.step([ConnectFailed("c")], 0)
+    assert node.overlay.frontier.barriers == ["c"]
+    node.step([SessionUp(Identity("c", 1), dialed=False)], 0)
+    effects = tell(node, "c", links(("a", "b"), ("b", "c"), known=("b", "c")))
+    assert Persist(PartlyKnown(())) in effects
+    assert node.overlay.topology.partly_known == set()
+
+
+def test_who_is_told_its_place_from_afar_may_have_more_neighbours() -> None:
+    node = broker("c", join="b", up="a")
+    tell(node, "a", links(("a", "b"), ("b", "c"), known=("b",)))
+    assert node.overlay.is_joined
+    assert node.overlay.frontier.barriers == ["c"]
+
+
+def test_who_joins_anew_knows_all_that_its_join_point_knows() -> None:
+    node = broker("n", join="y", up="y", delta=2)
+    tell(node, "y", PartialTopology((("k", "y"), ("x", "y")), (("n", "y"),), partly_known=("k",)))
+    assert node.overlay.topology.partly_known == {"k"}
 
 
 def test_a_detached_node_holds_no_wave_up_and_is_told_again_when_it_is_in() -> None:

@@ -57,6 +57,8 @@ class PartialTopology(msgspec.Struct, frozen=True, array_like=True, tag="partial
     marked: tuple[Link, ...]
     member_since: Incarnation = 0
     """In which life the join point has joined itself: removals of earlier ones mean it no longer."""
+    partly_known: tuple[NodeId, ...] = ()
+    """Brokers that may have links which the join point does not know."""
 
 
 class Joined(msgspec.Struct, frozen=True, array_like=True, tag="joined"):
@@ -145,6 +147,8 @@ class Neighbourhood(msgspec.Struct, frozen=True, array_like=True, tag="links"):
     """The id of the sender's network, if it has learned it since the session began."""
     removals: tuple[Removal, ...] = ()
     """Brokers that were removed, and who has taken their places."""
+    known: tuple[NodeId, ...] = ()
+    """Brokers near you all of whose links I know, and have told you."""
 
 
 class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):

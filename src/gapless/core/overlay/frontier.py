@@ -4,7 +4,9 @@ Walk outwards from the node over the primary tree. In each branch the walk stops
 established session: that session is *active*. Nodes that could not be reached are passed and counted as
 *down*, so the walk goes round up to δ adjacent failures. Where it meets a node that was not tried yet, it
 waits there. At distance δ+1 it ends: a down node there is a *barrier* (what lies behind it is cut off for
-now); a run of down nodes with an active session behind it is an *island*.
+now); a run of down nodes with an active session behind it is an *island*. A down node that may have links
+which nobody has told this one is a barrier too, however near; and so is the node itself, as long as it may
+have neighbours that it does not know.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ class Frontier:
     down: list[NodeId] = field(default_factory=list)
     untried: list[NodeId] = field(default_factory=list)
     barriers: list[NodeId] = field(default_factory=list)
-    """Down nodes at distance δ+1: whatever lies behind them cannot be reached from here."""
+    """Down nodes at distance δ+1, and the blind ones: what lies behind them cannot be reached from here."""
+    blind: list[NodeId] = field(default_factory=list)
+    """Down nodes, and perhaps this one, that may have neighbours which it does not know: who is behind them
+    may be anybody."""
 
     @property
     def wanted(self) -> list[NodeId]:
@@ -35,6 +40,8 @@ class Frontier:
 def walk(topology: Topology, established: Container[NodeId], failed: Container[NodeId]) -> Frontier:
     """Walk from the topology's own node; ``failed`` are the nodes that were tried and not reached."""
     frontier = Frontier()
+    if topology.me in topology.partly_known:
+        frontier.blind.append(topology.me)
     waiting = topology.neighbours()[::-1]
     while waiting:
         node = waiting.pop()
@@ -46,7 +53,10 @@ def walk(topology: Topology, established: Container[NodeId], failed: Container[N
             frontier.down.append(node)
             if topology.distance(node) == topology.radius:
                 frontier.barriers.append(node)
+            elif node in topology.partly_known:
+                frontier.blind.append(node)
             waiting += topology.children(node)[::-1]
+    frontier.barriers += frontier.blind
     return frontier
 
 

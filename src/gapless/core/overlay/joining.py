@@ -210,6 +210,8 @@ class Joining:
             self.member_since = self._incarnation
             self._out.append(Persist(MemberSince(self._incarnation)))
             self.learn(message.valid, message.marked, now)
+            self._topology.partly_known.clear()
+            self._topology.doubt(message.partly_known)
             self._attach(peer)
 
     # -- the join point and everybody near it ----------------------------------------------------------
@@ -239,7 +241,9 @@ class Joining:
         valid, marked = topology.links_within(topology.me, topology.delta)
         if own not in valid and own not in marked:  # δ = 0: PAR_TOP lacks the node's own link (X-D3-06)
             marked.append(own)
-        self._out.append(Send(peer, PartialTopology(tuple(valid), tuple(marked), self.member_since)))
+        partly_known = tuple(sorted(topology.partly_known))
+        told = PartialTopology(tuple(valid), tuple(marked), self.member_since, partly_known)
+        self._out.append(Send(peer, told))
 
     def _where(self, node: NodeId) -> str:
         """What an operator can do about a broker that asks to join and is a member in another place."""

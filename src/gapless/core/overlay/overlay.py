@@ -20,6 +20,7 @@ from gapless.core.effects import (
     Disconnect,
     Effect,
     IncarnationStarted,
+    PartlyKnown,
     Persist,
     Record,
     Send,
@@ -40,7 +41,7 @@ from gapless.core.messages import (
     Status,
 )
 from gapless.core.messages.overlay import NodeState
-from gapless.core.model import Identity, Incarnation, Link, Micros, NodeId, Path, link
+from gapless.core.model import Identity, Incarnation, Micros, NodeId, Path, link
 from gapless.core.overlay.frontier import Frontier, proxies, walk
 from gapless.core.overlay.joining import Joining, JoinState, Wave
 from gapless.core.overlay.membership import Membership
@@ -48,6 +49,7 @@ from gapless.core.overlay.partitions import Partitions
 from gapless.core.overlay.recovered import Recovered
 from gapless.core.overlay.removing import Removing
 from gapless.core.overlay.sessions import Sessions, Timing
+from gapless.core.overlay.telling import Telling
 from gapless.core.overlay.topology import Topology
 
 STATE_TRANSITIONS: dict[NodeState, tuple[NodeState, ...]] = {
@@ -92,6 +94,9 @@ class Overlay:
         earlier = Recovered(records, out)
         home = earlier.live_at(node, home) if home is not None else None
         self.topology.rebuild(earlier.links)
+        founder = founder if earlier.is_alone is None else earlier.is_alone
+        self._noted = earlier.partly_known
+        self._doubt_what_is_missing(founder=founder)
         incarnation = max(earlier.incarnation + 1, least_incarnation)
         identity = Identity(node, incarnation, home, earlier.network, take_over)
         self._rng = rng
@@ -102,13 +107,14 @@ class Overlay:
             join_points,
             timing,
             out,
-            founder=founder if earlier.is_alone is None else earlier.is_alone,
+            founder=founder,
             fates=earlier.fates,
             member_since=earlier.member_since,
         )
         self._membership = Membership(identity, self.topology, self.sessions, self.joining, out)
         self.partitions = Partitions(self.topology, self.sessions, out)
         self.removing = Removing(self, out)
+        self.telling = Telling(self, out)
         self.mended: list[Removal] = []
         """Brokers whose places others have taken since somebody looked."""
         self._synced: dict[NodeId, None] = {}  # peers whose links have arrived in this session
@@ -120,6 +126,14 @@ class Overlay:
         """Whether the frontier may be another one since it was walked last."""
         self._dismissed: dict[NodeId, str] = {}  # peers to be sent away, and why
         self._hops: dict[Path, NodeId | None] = {}  # next hops, as long as no session and no frontier changes
+
+    def _doubt_what_is_missing(self, *, founder: bool) -> None:
+        """The links in the store are all that there are, but for brokers of which it says otherwise. Who has
+        none, and has not founded the network, may have lost its store, and with it its neighbours."""
+        self.topology.partly_known.clear()
+        self.topology.doubt(self._noted)
+        if not self.topology.neighbours() and not founder:
+            self.topology.doubt([self.me])
 
     def start(self, now: Micros) -> None:
         """Begin this incarnation: durable before the first message of it leaves."""
@@ -150,7 +164,7 @@ class Overlay:
             self.outdated[peer] = None
         self._hops.clear()
         self._learn_network(identity)
-        self.tell_links(identity)
+        self.telling.all(identity)
         self.partitions.session_up(peer)
         return True
 
@@ -162,24 +176,6 @@ class Overlay:
     def _end_sessions_with_strangers(self) -> None:
         for peer, reason in self._membership.strangers():
             self.dismiss(peer, reason)
-
-    def tell_links(self, identity: Identity) -> None:
-        """Tell a peer what it should know of the tree, and what became of links that it may have."""
-        valid, marked = self._links_for(identity)
-        fates = () if self.is_leaf else self.joining.fates.all()
-        removals = () if self.is_leaf else self.removing.known(to_client=identity.is_leaf)
-        told = Neighbourhood(tuple(valid), tuple(marked), self.state, fates, removals=removals)
-        self._out.append(Send(identity.node, told))
-
-    def _links_for(self, identity: Identity) -> tuple[list[Link], list[Link]]:
-        if self.is_leaf:
-            return [], []
-        home = identity.home
-        if home is not None:  # the client is one link farther out than its home
-            return self.topology.links_within(home, self.topology.delta)
-        if identity.node not in self.topology:
-            return [], []
-        return self.topology.links_within(identity.node, self.topology.radius)
 
     def _home(self, identity: Identity) -> NodeId | None:
         """The home of a client, or who has its place: the client may not have heard that it is gone."""
@@ -225,7 +221,7 @@ class Overlay:
                 self.joining.on_refused(peer, message, now)
             case PartialTopology():
                 self.joining.on_partial(peer, message, now)
-                self._tell_leaves(link(self.me, peer))
+                self.telling.leaves(link(self.me, peer))
             case Joined():
                 self.joining.on_joined(peer, message, now)
             case JoinedConfirmed():
@@ -236,7 +232,7 @@ class Overlay:
                 self.removing.on_vote(peer, message, now)
         self._learn_network(self.sessions.up[peer].identity)
         if is_new and peer in self.topology and isinstance(message, Joined | Neighbourhood):
-            self.tell_links(self.sessions.up[peer].identity)  # at the start of the session it got none
+            self.telling.all(self.sessions.up[peer].identity)  # at the start of the session it got none
 
     def _on_neighbourhood(self, peer: NodeId, message: Neighbourhood, now: Micros) -> None:
         """Learn what was missed; pass news on, so that they reach those behind this node as well."""
@@ -256,15 +252,12 @@ class Overlay:
         for removal in removals:
             self.removing.mend(removal, now)
         hearsay = [each for each in message.marked if self.me not in each]  # of my own joins I know more
+        known_before = self.topology.known()
         news = self.joining.learn(message.valid, hearsay, now)
+        self.topology.doubt(self.topology.known() - known_before)
+        self.topology.partly_known.difference_update(message.known)
         self.joining.was_told()
-        if news and not self.is_leaf:
-            for other, other_session in self.sessions.up.items():
-                if other != peer:
-                    valid = set(self._links_for(other_session.identity)[0])
-                    told = tuple(each for each in news if each in valid)
-                    if told:
-                        self._out.append(Send(other, Neighbourhood(told, (), self.state)))
+        self.telling.pass_on(news, self.topology.known() - known_before, besides=peer)
 
     def _on_fates(self, peer: NodeId, told: Sequence[Joined], now: Micros) -> None:
         """Follow later news, also of own joins (a store may be lost); pass them on, and put others right."""
@@ -274,9 +267,7 @@ class Overlay:
             if fates.is_old(each) and not self.is_leaf:
                 valid = (each.link,) if topology.is_valid(each.link) else ()
                 later = (mine,) if mine else ()
-                self._out.append(
-                    Send(peer, Neighbourhood(valid, (), self.state, later, removals=fates.removals()))
-                )
+                self.telling.news(self.sessions.up[peer].identity, valid, later, fates.removals())
             elif (
                 (each.node != self.me or not each.left)
                 and (fates.knows(each.node) or mine is not None or each.join_point in topology)
@@ -292,7 +283,7 @@ class Overlay:
         valid = (fate.link,) if self.topology.is_valid(fate.link) else ()
         for other in self.sessions.up if not self.is_leaf else ():
             if other not in besides and other != fate.node:
-                self._out.append(Send(other, Neighbourhood(valid, (), self.state, (fate,))))
+                self.telling.news(self.sessions.up[other].identity, valid, (fate,))
 
     def deadline(self, now: Micros) -> list[NodeId]:
         """Do what is due; return the peers whose sessions ended by it (suspected, sent away or retired)."""
@@ -319,7 +310,7 @@ class Overlay:
         """The session is ready now. The peer may have missed what others were told meanwhile."""
         del self.held[peer]
         self.has_changed = True
-        self.tell_links(self.sessions.up[peer].identity)
+        self.telling.all(self.sessions.up[peer].identity)
 
     def dismiss(self, peer: NodeId, reason: str) -> None:
         """End the session with a peer as soon as the batch is over; it may come again."""
@@ -351,6 +342,7 @@ class Overlay:
         """Walk again, dial who is wanted, move the waves on; True when the frontier has changed."""
         before = self.frontier
         self.has_changed = False
+        self._note_partly_known()
         self.frontier = self._walk()
         self.partitions.update(self.frontier)
         joining = self.joining
@@ -362,7 +354,7 @@ class Overlay:
         completed, joining.completed = joining.completed, []
         for wave in completed:
             self._tell_bypassed(wave)
-            self._tell_leaves(wave.joined.link)
+            self.telling.leaves(wave.joined.link)
         if any(wave.joined.left for wave in completed):
             self.refresh(now)  # the tree is another one
         self._note_next_deadline()
@@ -370,6 +362,13 @@ class Overlay:
             return False
         self._hops.clear()
         return True
+
+    def _note_partly_known(self) -> None:
+        """Make it durable; while this node knows no link, it need not be said that there may be some."""
+        partly_known = tuple(sorted(self.topology.partly_known)) if self.topology.neighbours() else ()
+        if partly_known != self._noted and not self.is_leaf:
+            self._noted = partly_known
+            self._out.append(Persist(PartlyKnown(partly_known)))
 
     def _walk(self) -> Frontier:
         if not self.held and not self.outdated:
@@ -391,15 +390,7 @@ class Overlay:
         way = self.topology.direction(joined.node)
         for peer in self._synced:
             if peer != joined.node and self.direction(peer) == way and peer not in wave.senders:
-                self._out.append(Send(peer, Neighbourhood((joined.link,), (), self.state)))
-
-    def _tell_leaves(self, new: Link) -> None:
-        """Tell the clients whose home is near a new link what they should know of the tree now: they take no
-        part in a wave, and could go nowhere else if they had come before their home had joined."""
-        for leaf in self.leaves():
-            identity = self.sessions.up[leaf].identity
-            if any(new in links for links in self._links_for(identity)):
-                self.tell_links(identity)
+                self.telling.news(self.sessions.up[peer].identity, (joined.link,))
 
     def maybe_operational(self) -> None:
         """End of recovery: every branch was tried, and each active peer told what it knows."""

@@ -14,6 +14,7 @@ from gapless.core.effects import (
     LinkRemoved,
     MemberSince,
     NetworkBound,
+    PartlyKnown,
     Record,
 )
 from gapless.core.messages.overlay import Joined, Removal
@@ -33,6 +34,8 @@ class Recovered:
         """Whether this broker is a network by itself, if that is recorded."""
         self.links: dict[Link, bool] = {}
         """Each link, and whether it is marked."""
+        self.partly_known: tuple[NodeId, ...] = ()
+        """Brokers that may have more links."""
         self._fates: dict[tuple[NodeId, NodeId], Joined] = {}
         self._removals: list[Removal] = []
         for record in records:
@@ -49,6 +52,8 @@ class Recovered:
                 self.links.pop(gone, None)
             case MemberSince(incarnation=incarnation):
                 self.member_since = incarnation
+            case PartlyKnown(nodes=nodes):
+                self.partly_known = nodes
             case Founded(alone=alone):
                 self.is_alone = alone
             case LinkFate(last=last):

@@ -160,7 +160,7 @@ class Removing:
         overlay.sessions.up[peer].removals |= {(each.node, each.incarnation) for each in removals}
         if self.known(to_client=True) != before:
             for leaf in overlay.leaves():
-                overlay.tell_links(overlay.sessions.up[leaf].identity)
+                overlay.telling.all(overlay.sessions.up[leaf].identity)
         self._maybe_answer()
 
     # -- everybody near -----------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ class Removing:
             if session.identity.is_leaf and not self._is_shared(removal):
                 continue
             if has_changed:
-                overlay.tell_links(session.identity)
+                overlay.telling.all(session.identity)
             else:
                 fates = overlay.joining.fates.all()
                 self._out.append(Send(peer, Neighbourhood((), (), overlay.state, fates, removals=(removal,))))

@@ -3,6 +3,11 @@
 Links are *valid*, or *marked* while the join that makes them is in progress (003, 4.1). All answers are
 seen from the node itself: how far, by which path, what lies behind. The tree has no cycles, so a path is
 unique and any link that would close one is refused.
+
+A node that has kept its store knows all links of everybody within δ of it: who joins there announces it. One
+that has lost it knows what it was told since, and whoever tells it knows the links of those within δ of
+*itself* only. So it notes of whom it may know some links and not all (``partly_known``), until somebody says
+that these are all; and so does everybody whom a removal has brought nearer to others.
 """
 
 from __future__ import annotations
@@ -30,6 +35,8 @@ class Topology:
         self.me = me
         self.delta = delta
         self.radius = delta + 1  # Δ of paper 000
+        self.partly_known: set[NodeId] = set()
+        """The nodes within δ, perhaps this one, that may have links which it was not told."""
         self._adjacent: dict[NodeId, dict[NodeId, bool]] = {me: {}}  # node -> neighbour -> marked
         self._depth: dict[NodeId, int] = {me: 0}
         self._toward: dict[NodeId, NodeId] = {}  # node -> its neighbour that is nearer to me
@@ -91,9 +98,12 @@ class Topology:
             for neighbour in self._adjacent.pop(node):
                 self._adjacent.get(neighbour, {}).pop(node, None)
             del self._depth[node], self._toward[node], self._direction[node]
+            self.partly_known.discard(node)
 
     def rebuild(self, links: Mapping[Link, bool]) -> None:
-        """Know these links instead, valid or marked, as far as they lie in the neighbourhood."""
+        """Know these links instead, valid or marked, as far as they lie in the neighbourhood. Who has come
+        nearer by that may have more."""
+        known = self.known()
         self._adjacent = {self.me: {}}
         self._depth = {self.me: 0}
         self._toward, self._direction = {}, {}
@@ -101,11 +111,22 @@ class Topology:
             valid=[each for each, marked in links.items() if not marked],
             marked=[each for each, marked in links.items() if marked],
         )
+        self.partly_known.clear()
+        self.doubt(each for each in self._depth if each not in known)
+
+    def doubt(self, nodes: Iterable[NodeId]) -> None:
+        """These nodes may have links which this one was not told."""
+        self.partly_known |= {each for each in nodes if self._depth.get(each, self.radius) < self.radius}
 
     # -- asking it -----------------------------------------------------------------------------------
 
     def __contains__(self, node: object) -> bool:
         return node in self._depth
+
+    def known(self) -> set[NodeId]:
+        """The nodes all of whose links are known, this one included."""
+        near = {node for node, depth in self._depth.items() if depth < self.radius}
+        return near - self.partly_known
 
     def nodes(self) -> list[NodeId]:
         """All known nodes, this one included, nearest first and then by name."""
@@ -169,8 +190,8 @@ class Topology:
         return self.path(node) if node in self._depth else []
 
     def direction(self, node: NodeId) -> NodeId:
-        """My neighbour on the way to the node."""
-        return self._direction[node]
+        """My neighbour on the way to the node; on the way to me, that is me."""
+        return self._direction.get(node, node)
 
     def prolonged(self, path: Path, way: Sequence[NodeId]) -> Path:
         """The path from the end of the way, which begins here, to the same destination; as long as a vector

@@ -53,7 +53,7 @@ class Sides:
     partitions: list[Partition]
     """What is down elsewhere."""
     all_tried: bool
-    """Whether nothing elsewhere is still to be tried."""
+    """Whether nothing elsewhere is still to be tried, and it is known what there is."""
 
 
 class Subscriptions:
@@ -429,7 +429,7 @@ class Subscriptions:
             ],
             others=[peer for peer in frontier.active if not is_towards(peer)],
             partitions=[own[node] for node in frontier.down if not is_towards(node)],
-            all_tried=all(is_towards(node) for node in frontier.untried),
+            all_tried=all(is_towards(node) for node in (*frontier.untried, *frontier.blind)),
         )
 
     def _confirm(self, entry: Entry, sides: Sides, outgoing: dict[NodeId, list[Confirmation]]) -> None:
