@@ -207,6 +207,25 @@ def a_guest_of_a_broker_that_has_forgotten_it() -> list[str]:
     return scene.faults(s=[4], resets=1)
 
 
+def a_guest_that_says_nothing_more() -> list[str]:
+    """As before, but p publishes nothing more: y1 must remember that p was there."""
+    scene = Scene(STAR, delta=2, p="b", s="y2")
+    scene.part(("p", "b"))
+    scene.run(100)
+    scene.publish("n")
+    scene.run(100)
+    scene.world.cut("b", "y1")
+    scene.suspect("b", "y1")
+    scene.run(10)
+    scene.subscribe("s", "kind = 'x'")
+    scene.run(20)
+    scene.publish("x")
+    scene.run(100)
+    scene.world.crash("y1")
+    scene.end()
+    return scene.faults(s=[], resets=1)
+
+
 def what_was_told_once_is_not_told_again() -> list[str]:
     """As before. When p comes home once more, what it left at y1 lies before what s has got."""
     scene = Scene(STAR, delta=2, p="b", s="y2")
@@ -278,6 +297,30 @@ def a_start_that_lies_before_what_was_left_elsewhere() -> list[str]:
     assert scene.unreachable("s") == ("y1",)
     scene.world.crash("y1")
     scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[3], resets=1)
+
+
+def a_start_that_lies_before_what_a_lost_store_had() -> list[str]:
+    """As before, but y1 is back, without its store, when s goes live."""
+    scene = Scene(STAR, delta=3, p="b", s="y2")
+    scene.publish("n")
+    scene.run(100)
+    scene.part(("b", "y1"), ("y1", "y2"))
+    scene.run(3_000)
+    scene.world.cut("p", "b")
+    scene.suspect("p", "b")
+    scene.run(50)
+    scene.publish("x")
+    scene.run(20)
+    scene.world.crash("y1")
+    scene.heal(("b", "y1"), ("y1", "y2"))
+    scene.world.replace("y1", join=("b",))
+    scene.world.run_until(lambda: scene.world.broker("y1").overlay.is_joined, within=SECOND)
+    scene.subscribe("s", "kind = 'x'")
+    scene.run(20)
+    assert scene.unreachable("s") == ()
     scene.publish("x")
     scene.end()
     return scene.faults(s=[3], resets=1)
@@ -1145,7 +1188,9 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_guest_of_a_broker_that_has_forgotten_it: ("who-is-reached-now-was-reached-then",),
     who_was_given_up_is_not_known_there_when_it_begins_anew: ("who-knew-what-was-lost-knows-what-is-new",),
     what_was_told_once_is_not_told_again: ("every-stay-counts-for-ever",),
-    a_start_that_lies_before_what_was_left_elsewhere: ("starts-lie-at-live",),
+    a_guest_that_says_nothing_more: ("guests-are-forgotten",),
+    a_start_that_lies_before_what_was_left_elsewhere: (),
+    a_start_that_lies_before_what_a_lost_store_had: ("starts-lie-at-live",),
     a_partition_that_names_a_reached_broker: ("all-of-a-partition-are-unreached",),
     a_guest_that_its_own_broker_takes_to_be_there: ("guests-are-not-named",),
     an_adopted_publisher_that_its_old_broker_takes_to_be_there: ("who-has-moved-is-still-here",),

@@ -40,6 +40,7 @@ from gapless.core.orders.publisher.forwarding import Arrival, Forwarding
 from gapless.core.orders.publisher.leaf import PublisherLeaf
 from gapless.core.orders.publisher.log import Cut, Entry, PeerLog, SubscriptionLog
 from gapless.core.orders.publisher.patience import Patience
+from gapless.core.orders.publisher.presence import Presence
 from gapless.core.orders.publisher.publishing import Publishing
 from gapless.core.orders.publisher.settling import Settling
 from gapless.core.orders.publisher.subscribing import Own, Subscribing, Taker
@@ -544,6 +545,11 @@ def forget_the_given_up_when_neighbours_know(
 def who_is_known_now_was_known_then(original: Original, self: Forwarding, *about: object) -> bool:
     """Rule 12: a guest's broker does not say that it took events before it knew a subscription."""
     return False
+
+
+@breaks(Presence, "recover")
+def guests_are_forgotten(original: Original, self: Presence, records: Iterable[Record]) -> None:
+    """Rule 12: a broker that restarts does not know that it took events of guests."""
 
 
 @breaks(Subscribing, "_may_have_missed")

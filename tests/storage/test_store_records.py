@@ -13,6 +13,7 @@ from gapless.core.effects import (
     ConfirmedWithout,
     EventsConfirmed,
     EventsRetained,
+    GuestTaken,
     IncarnationStarted,
     LinkAdded,
     LinkRemoved,
@@ -61,6 +62,10 @@ def test_only_what_still_holds_is_kept(tmp_path: Path) -> None:
         ClientAway("c2", 7),
         ClientAway("c1"),
         ClientAway("c2", 9),
+        GuestTaken("t", "p", (1, 2), "b"),
+        GuestTaken("t", "p", (1, 4), "b"),
+        GuestTaken("t", "q", (1, 2), "b"),
+        GuestTaken("t", "q"),
     ]
     expected = [
         IncarnationStarted(2),
@@ -72,6 +77,7 @@ def test_only_what_still_holds_is_kept(tmp_path: Path) -> None:
         EventsConfirmed("loose", "p", 2),
         ConfirmedWithout("q", ("c1:1:1", "c2:1:1")),
         ClientAway("c2", 9),
+        GuestTaken("t", "p", (1, 4), "b"),
     ]
     with open_store(tmp_path, "b1") as store:
         assert sorted(kept(store, records), key=str) == sorted(expected, key=str)

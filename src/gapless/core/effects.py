@@ -16,6 +16,7 @@ from gapless.core.messages import Joined, Message, Removal
 from gapless.core.model import (
     Declaration,
     Event,
+    Generation,
     Incarnation,
     Link,
     Micros,
@@ -151,6 +152,16 @@ class ClientAway(msgspec.Struct, frozen=True, tag=True):
     lasted: Micros = 0
 
 
+class GuestTaken(msgspec.Struct, frozen=True, tag=True):
+    """Record of a broker: it takes events of a publisher whose own broker is another one; the last record of
+    the publisher holds. Without a generation: what it took is of no account any more."""
+
+    topic: str
+    publisher: str
+    generation: Generation | None = None
+    home: NodeId = ""
+
+
 def publisher_of(record: Record) -> str | None:
     """The publisher that a record of a client is about."""
     match record:
@@ -181,6 +192,7 @@ Record: TypeAlias = (
     | SubscriptionGivenUp
     | SubscriptionPurged
     | ClientAway
+    | GuestTaken
 )
 """All that survives a crash of a node."""
 

@@ -20,6 +20,7 @@ from gapless.core.effects import (
     EventsConfirmed,
     EventsRetained,
     Founded,
+    GuestTaken,
     IncarnationStarted,
     LinkAdded,
     LinkFate,
@@ -60,6 +61,7 @@ _kept = msgspec.msgpack.Decoder(
     | TopicDeclared
     | SubscriptionGivenUp
     | ClientAway
+    | GuestTaken
 )
 _event = msgspec.msgpack.Decoder(Event)
 _source = msgspec.json.Decoder(tuple[str, str])
@@ -111,6 +113,9 @@ def _changes(record: Record) -> Iterator[Change]:
             yield Put(_key("given up", subscription), _encode(record))
         case SubscriptionPurged(subscription=subscription):
             yield Delete(_key("given up", subscription))
+        case GuestTaken(topic=topic, publisher=publisher, generation=generation):
+            key = _key("guest", topic, publisher)
+            yield Put(key, _encode(record)) if generation is not None else Delete(key)
         case ClientAway(client=client, lasted=lasted):
             key = _key("away", client)
             yield Put(key, _encode(record)) if lasted else Delete(key)

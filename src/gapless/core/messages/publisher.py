@@ -85,6 +85,17 @@ class Synced(msgspec.Struct, frozen=True, array_like=True, tag="synced"):
     round: int
 
 
+class Stay(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """A publisher was at another broker than its own."""
+
+    node: NodeId
+    """Which one; an empty name: there may have been several."""
+    ago: Micros
+    """It has published nothing there since, for so long at least."""
+    generation: int = 0
+    """The generation in which it was there last, or a later one."""
+
+
 class Taken(msgspec.Struct, frozen=True, array_like=True, order=True):
     """The last event of a publisher that some broker took."""
 
@@ -97,16 +108,30 @@ class Taken(msgspec.Struct, frozen=True, array_like=True, order=True):
     it may have had another one before."""
     guest: bool = False
     """Whether another broker took it."""
+    forgotten: tuple[Stay, ...] = ()
+    """Brokers that know that they took events of it as a guest, and no longer how many."""
 
     @property
     def position(self) -> tuple[int, int]:
         """Where it is in what the publisher has published."""
         return self.numbering, self.sequence
 
+    @property
+    def moment(self) -> tuple[int, int, int]:
+        """When it was taken: of two generations all of the later one was taken later."""
+        return self.numbering, self.generation, self.sequence
+
+    def continues(self, other: Taken) -> bool:
+        """Whether the same broker took it after the other, with nothing in between."""
+        return self.generation == other.generation and self.home == other.home and not other.forgotten
+
     def joined(self, other: Taken) -> Taken:
         """The later one. If they have different homes, what was promised before it may go by either."""
         later = max(self, other)
-        return later if self.home == other.home else msgspec.structs.replace(later, home="", guest=True)
+        generation = max(self, other, key=lambda each: each.moment).generation
+        forgotten = tuple(dict.fromkeys((*self.forgotten, *other.forgotten)))
+        joined = msgspec.structs.replace(later, generation=generation, forgotten=forgotten)
+        return joined if self.home == other.home else msgspec.structs.replace(joined, home="", guest=True)
 
 
 class Confirmation(msgspec.Struct, frozen=True, array_like=True):
@@ -128,17 +153,6 @@ class Confirmed(msgspec.Struct, frozen=True, array_like=True, tag="confirmed"):
     """Confirmations of several subscriptions."""
 
     confirmations: tuple[Confirmation, ...]
-
-
-class Stay(msgspec.Struct, frozen=True, array_like=True):
-    """A publisher was at another broker than its own."""
-
-    node: NodeId
-    """Which one; an empty name: there may have been several."""
-    ago: Micros
-    """It has published nothing there since, for so long at least."""
-    generation: int = 0
-    """The generation in which it was there last, or a later one."""
 
 
 class Attached(msgspec.Struct, frozen=True, array_like=True, tag="attached"):

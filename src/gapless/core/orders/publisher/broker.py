@@ -69,6 +69,7 @@ class PublisherBroker(BrokerOrder):
             overlay, self.log, self.peers, self.forwarding, out, settling=self.settling, limits=limits
         )
         self.subscriptions.endings.recover(records)
+        self.forwarding.presence.recover(records)
         self._attached: dict[NodeId, Attached] = {}
         self._attached_at: dict[NodeId, Micros] = {}
         self._waiting: dict[NodeId, list[Run]] = {}
@@ -249,7 +250,7 @@ class PublisherBroker(BrokerOrder):
         self.subscriptions.confirm()
         self.subscriptions.purge()
         if not self.overlay.frontier.wanted:
-            self.forwarding.forget(now - self._limits.lease)
+            self.forwarding.forget(now, lease=self._limits.lease)
         if self._sessions_have_changed or self.subscriptions.has_absent:
             self._sessions_have_changed = False
             absent = self.subscriptions.absent_clients()

@@ -83,7 +83,7 @@ class Forwarding:
         identity = overlay.identity
         self.custody = Custody()
         self.vectors = Vectors(identity.node, identity.incarnation, overlay.topology.delta)
-        self.presence = Presence()
+        self.presence = Presence(identity.node, outbox.effects)
         self._overlay = overlay
         self._log = log
         self._peers = peers
@@ -94,17 +94,17 @@ class Forwarding:
         """By peer and stream what must wait: something that may not go there now, and all that follows it in
         its stream. Other streams pass."""
 
-    def forget(self, before: Micros) -> None:
-        """Forget streams that were idle, and what entered from publishers that left, before a moment: what
+    def forget(self, now: Micros, *, lease: Micros) -> None:
+        """Forget streams that have been idle, and what entered from publishers that left, for a lease: what
         was under way of them then has arrived by now."""
         while self._idle:
             source, since = next(iter(self._idle.items()))
-            if since > before:
+            if since > now - lease:
                 break
             del self._idle[source]
             if source not in self.presence and not self.custody.streams[source].held:
                 del self.custody.streams[source]
-        self.presence.forget(before)
+        self.presence.forget(now, lease=lease)
 
     # -- arriving ----------------------------------------------------------------------------------------
 
@@ -118,6 +118,8 @@ class Forwarding:
         home = self._overlay.home_of(leaf) or ""
         if stream.aware_of is None:
             stream.aware_of = self._log.length
+            if home != self._overlay.me:
+                self.presence.guest(source, generation, home)
         came = run.header
         header = Header(
             generation, self._overlay.me, home, stays, excluded=came.excluded, relaxed=came.relaxed

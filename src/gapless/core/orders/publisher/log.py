@@ -59,10 +59,9 @@ class Cut:
         there = frozenset(present)
         for publisher, last in taken.items():
             known = self.taken.setdefault(publisher, last)
-            position, before = last.position, known.position
-            if position > before:
+            if last.moment > known.moment:
                 self.present.pop(publisher, None)
-            if position >= before and publisher in there:
+            if last.moment >= known.moment and publisher in there:
                 self.present[publisher] = None
             self.taken[publisher] = last.joined(known)
 

@@ -84,7 +84,7 @@ class Outbox:
     def __init__(self, out: list[Effect], batch: int) -> None:
         self.batch = batch
         """How many events a message has at most."""
-        self._out = out
+        self.effects = out
         self._drafts: dict[NodeId, list[Draft]] = {}
         self._acks: dict[NodeId, dict[Flow, list[int]]] = {}
         self._superseded: dict[tuple[NodeId, Source], tuple[Generation, bool]] = {}
@@ -130,12 +130,12 @@ class Outbox:
         """Send it all."""
         for peer, drafts in self._drafts.items():
             for runs in _batches(drafts, self.batch):
-                self._out.append(Send(peer, Publications(runs)))
+                self.effects.append(Send(peer, Publications(runs)))
         for peer, acks in self._acks.items():
             told = tuple(Acknowledgement(*flow, ranges(sequences)) for flow, sequences in acks.items())
-            self._out.append(Send(peer, Acknowledged(told)))
+            self.effects.append(Send(peer, Acknowledged(told)))
         for (peer, source), about in self._superseded.items():
-            self._out.append(Send(peer, Superseded(*source, *about)))
+            self.effects.append(Send(peer, Superseded(*source, *about)))
         self._drafts.clear()
         self._acks.clear()
         self._superseded.clear()

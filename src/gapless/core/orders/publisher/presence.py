@@ -3,11 +3,17 @@
 What entered from a publisher is remembered for a lease after it has left. A subscription that is heard of
 later must be told what it has missed here, or events that the publisher sent elsewhere earlier, and that are
 still under way, would come to it with a gap.
+
+That a *guest* was here, whose own broker is another one, is durable: its events may have been promised by
+that one, and after a crash this broker could not say what it took, but it must say that it took something.
 """
 
 from __future__ import annotations
 
-from gapless.core.messages.publisher import Taken
+from collections.abc import Iterable
+
+from gapless.core.effects import Effect, GuestTaken, Persist, Record
+from gapless.core.messages.publisher import Stay, Taken
 from gapless.core.model import Generation, Micros, NodeId
 from gapless.core.orders.publisher.custody import Source
 from gapless.core.orders.publisher.log import Missed
@@ -16,7 +22,13 @@ from gapless.core.orders.publisher.log import Missed
 class Presence:
     """The publishers of one broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, me: NodeId, out: list[Effect]) -> None:
+        self._me = me
+        self._out = out
+        self._guests: dict[Source, Generation] = {}
+        """Guests whose stay is durable, with the generation of the last one."""
+        self._recovered: dict[Source, None] = {}
+        """Guests of an earlier life: when they left is not known."""
         self.present: dict[Source, tuple[NodeId, Generation]] = {}
         """The publishers that publish here now, with the client and the generation of each."""
         self.entered: dict[str, dict[str, Taken]] = {}
@@ -26,6 +38,20 @@ class Presence:
         self._missed: dict[str, Missed] = {}
         """By topic what a subscription that comes now has missed: one copy for all that come at once."""
 
+    def recover(self, records: Iterable[Record]) -> None:
+        """Guests were here in an earlier life."""
+        for record in records:
+            if isinstance(record, GuestTaken) and record.generation is not None:
+                source, (numbering, generation) = (record.topic, record.publisher), record.generation
+                stay = Stay(self._me, 0, generation)
+                taken = Taken(numbering, 0, generation, record.home, guest=True, forgotten=(stay,))
+                self.entered.setdefault(record.topic, {})[record.publisher] = taken
+                self._guests[source], self._recovered[source] = record.generation, None
+            elif isinstance(record, GuestTaken):
+                source = (record.topic, record.publisher)
+                self._forget(source)
+                del self._guests[source], self._recovered[source]
+
     def __contains__(self, source: Source) -> bool:
         return source in self.present
 
@@ -34,12 +60,21 @@ class Presence:
         self.present[source] = (client, generation)
         if self._left:
             self._left.pop(source, None)
+        if self._recovered:
+            self._recovered.pop(source, None)
+
+    def guest(self, source: Source, generation: Generation, home: NodeId) -> None:
+        """The publisher that comes is a guest."""
+        if self._guests.get(source) != generation:
+            self._guests[source] = generation
+            self._out.append(Persist(GuestTaken(*source, generation, home)))
 
     def took(self, source: Source, taken: Taken) -> None:
         """This broker has taken events of the publisher, up to that one."""
         topic, publisher = source
         entered = self.entered.setdefault(topic, {})
-        entered[publisher] = taken.joined(entered.get(publisher, taken))
+        before = entered.get(publisher)
+        entered[publisher] = taken if before is None or taken.continues(before) else taken.joined(before)
         self._missed.clear()
 
     def leaves(self, source: Source, now: Micros) -> None:
@@ -70,15 +105,24 @@ class Presence:
         """Which publishers have published here, and nowhere else, since that moment."""
         return [each for each, who in missed.present.items() if self.present.get((topic, each)) == who]
 
-    def forget(self, before: Micros) -> None:
-        """Forget what entered from publishers that left before a moment: what was under way of them then has
+    def forget(self, now: Micros, *, lease: Micros) -> None:
+        """Forget what entered from publishers that left a lease ago: what was under way of them then has
         arrived by now, so nobody can get it out of turn."""
+        self._left |= dict.fromkeys(self._recovered, now)
+        self._recovered.clear()
         while self._left:
-            (topic, publisher), since = next(iter(self._left.items()))
-            if since > before:
+            source, since = next(iter(self._left.items()))
+            if since > now - lease:
                 break
-            del self._left[topic, publisher]
-            del self.entered[topic][publisher]
-            if not self.entered[topic]:
-                del self.entered[topic]
+            del self._left[source]
+            self._forget(source)
+            if source in self._guests:
+                del self._guests[source]
+                self._out.append(Persist(GuestTaken(*source)))
             self._missed.clear()
+
+    def _forget(self, source: Source) -> None:
+        topic, publisher = source
+        del self.entered[topic][publisher]
+        if not self.entered[topic]:
+            del self.entered[topic]

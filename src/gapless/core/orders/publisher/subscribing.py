@@ -17,7 +17,7 @@ is the later; else it subscribes anew in spite of this one, which hears that, an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TypeAlias
@@ -101,6 +101,21 @@ class Own:
     def known(self, publisher: str) -> Position:
         """The last position of the publisher that was delivered, or is known not to be promised."""
         return max(self.cut.get(publisher, NOWHERE), self.last.get(publisher, NOWHERE))
+
+    def is_news(self, publisher: str, taken: Taken) -> bool:
+        """Whether a broker took events of the publisher beyond all that came, or were known to be taken."""
+        last = self.last.get(publisher, NOWHERE)
+        return taken.position > self.cut.get(publisher, NOWHERE) and taken.position >= last
+
+    def may_have_missed(self, publisher: str, numbering: int, stays: Iterable[Stay]) -> bool:
+        """Whether the publisher, counting under this numbering, has left something that nobody remembers: at
+        a broker that may have lacked this subscription, since the position that is known."""
+        return any(map(self.may_lack, self.later_than_known(publisher, numbering, stays)))
+
+    def later_than_known(self, publisher: str, numbering: int, stays: Iterable[Stay]) -> list[Stay]:
+        """The stays of the publisher since the position that is known."""
+        known_in = self.known_in.get(publisher, 0) if self.known(publisher)[0] == numbering else 0
+        return [stay for stay in stays if stay.generation > known_in]
 
     def may_lack(self, stay: Stay) -> bool:
         """Whether the broker of a stay, or, without a name, any broker, has not known it for some time since
@@ -262,9 +277,11 @@ class Subscribing:
             pending |= dict.fromkeys(answer.pending)
             cut.add(answer.cut, answer.present)
         raised = [each for each, last in cut.taken.items() if self._breaks_the_promise(own, each, last)]
+        told = [each for each in raised if own.is_news(each, cut.taken[each])]
         for publisher, last in cut.taken.items():
-            if last.position > own.known(publisher):
-                own.known_in[publisher] = last.generation
+            forgotten = max((stay.generation for stay in last.forgotten), default=0)
+            known_in = last.generation if last.position > own.known(publisher) else forgotten
+            own.known_in[publisher] = max(known_in, own.known_in.get(publisher, 0))
             own.cut[publisher] = max(last.position, own.cut.get(publisher, NOWHERE))
             own.numberings.setdefault(publisher, own.cut[publisher][0])
             source = (own.topic, publisher)
@@ -275,7 +292,7 @@ class Subscribing:
             own.live_at = now
         self._announce(own, start, list(pending), now)
         if raised:
-            known = [each for each in sorted(raised) if each in own.flowing and each in present]
+            known = [each for each in sorted(told) if each in own.flowing and each in present]
             self._out.append(Reset(own.name, tuple(sorted(raised)), _start(own, known)))
             own.started.update(known)
             for publisher in raised:
@@ -285,8 +302,9 @@ class Subscribing:
     def _breaks_the_promise(self, own: Own, publisher: str, taken: Taken) -> bool:
         """Whether events may have been promised that some broker took unaware: their flow has begun, or their
         publisher's own broker had been reached; it has lost what it knew, or another one took them."""
-        position = taken.position
-        if position <= own.cut.get(publisher, NOWHERE) or position < own.last.get(publisher, NOWHERE):
+        if not own.is_news(publisher, taken) and not own.may_have_missed(
+            publisher, taken.numbering, taken.forgotten
+        ):
             return False
         if publisher in own.flowing:
             return True
@@ -383,15 +401,14 @@ class Subscribing:
             own.known_in[publisher] = header.generation[1] - 1
 
     def _may_have_missed(self, own: Own, header: Header, publisher: str, now: Micros) -> bool:
-        """Whether the publisher was at a broker that may have lacked the subscription: since the position
-        that is known, and, unless its start was told, since the subscription is live."""
-        counts_on = own.known(publisher)[0] == header.generation[0]
-        known_in = own.known_in.get(publisher, 0) if counts_on else 0
-        live_at = 0 if publisher in own.started else own.live_at
-        return any(
-            stay.generation > known_in and now - stay.ago > live_at and own.may_lack(stay)
-            for stay in header.stays
-        )
+        """Whether the publisher was at a broker that may have lacked the subscription, since it is live. If
+        its start was told, also before that: it had left where that was taken, and nobody had noticed."""
+        before = [stay for stay in header.stays if now - stay.ago <= own.live_at]
+        since = [stay for stay in header.stays if now - stay.ago > own.live_at]
+        numbering = header.generation[0]
+        if publisher in own.started and own.later_than_known(publisher, numbering, before):
+            return True
+        return own.may_have_missed(publisher, numbering, since)
 
     def _begin_generation(self, taker: Taker, header: Header, publisher: str, now: Micros) -> None:
         """The first event of a publisher, or since it moved: is there anything before it to be told of?"""
