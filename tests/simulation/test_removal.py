@@ -270,6 +270,26 @@ def test_why_a_broker_cannot_be_removed_now() -> None:
     assert small.removals["b"].startswith("with delta = 0 nobody knows the neighbours of b")
 
 
+def test_who_has_lost_its_store_removes_nobody_whose_neighbours_it_may_not_know() -> None:
+    """b is told of c by a, which does not know that d is behind c. Once d has told b, c can be removed."""
+    links = chain("a", "b", "c", "d")
+    world = start_network(links, {})
+    world.cut("b", "d")
+    crash_for_good(world, "c", "b")
+    world.replace("b", join=("a",))
+    world.run_for(RECOVERED)
+    assert world.broker("b").overlay.topology.neighbours() == ["a", "c"]
+    world.remove("c")
+    world.run_for(SECOND)
+    assert world.removals["c"].startswith("b may not know all neighbours of c")
+    assert own_links(world) == {*links}
+    world.heal("b", "d")
+    world.run_for(RECOVERED)
+    remove(world, "c")
+    world.run_for(RECOVERED)
+    assert_equation_1(world, without(links, "c"))
+
+
 @pytest.mark.parametrize("gone", ["x", "d"])
 def test_a_removed_broker_that_starts_again_stops_and_may_join_anew(gone: str) -> None:
     world = start_network(STAR, {"p": gone, "s": "f"}, delta=1)

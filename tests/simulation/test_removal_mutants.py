@@ -63,6 +63,7 @@ MUTANTS = {
         Mutant("home-for-ever", Fates, "heir", lambda _, self, node: node),
         Mutant("links-come-back", Fates, "current", lambda _, self, link: link),
         Mutant("votes-do-not-count", Removing, "_why_not", lambda *_: None),
+        Mutant("who-is-not-known-is-not-there", Removing, "_may_have_others", lambda *_: False),
         Mutant("gone-round-for-ever", Forwarding, "mend", lambda *_: None),
         Mutant("nobody-hears-of-its-own-joins", Overlay, "_on_fates", without_own_joins),
         Mutant("told-before-two-have-it", Removing, "_is_shared", lambda *_: True),
@@ -154,6 +155,23 @@ def one_neighbour_sees_it() -> bool:
     return "x" in world.brokers()
 
 
+def a_neighbour_that_has_come_nearer_is_gone_too() -> bool:
+    """x is removed, and c is a's neighbour from then on. It crashes before it has said that d is its own: a
+    must not take it for the last one, for a and d could not find each other."""
+    scene = Scene(chain("a", "x", "c", "d"))
+    world = scene.world
+    crash_for_good(world, "x")
+    scene.slow(("a", "c"), milliseconds=100)
+    world.remove("x")
+    scene.run(150)
+    assert world.broker("a").overlay.topology.neighbours() == ["c"]
+    crash_for_good(world, "c")
+    removed(world, "c")
+    world.restart("c")
+    world.run_for(RECOVERED)
+    return own_links(world) == {("a", "c"), ("c", "d")}
+
+
 def the_next_failure_is_the_first_again() -> bool:
     """Events have gone round b and stand before e and f, which are the only ones down once b is removed."""
     world = start_network(chain(*"abcdefg"), {"p": "a", "s": "g"}, delta=2)
@@ -214,6 +232,7 @@ CAUGHT: dict[str, tuple[Story, tuple[Any, ...]]] = {
     "home-for-ever": (a_client_of_who_is_gone, ((),)),
     "links-come-back": (who_is_gone_starts_again, ((),)),
     "votes-do-not-count": (one_neighbour_sees_it, ((),)),
+    "who-is-not-known-is-not-there": (a_neighbour_that_has_come_nearer_is_gone_too, ((),)),
     "gone-round-for-ever": (the_next_failure_is_the_first_again, ((),)),
     "told-before-two-have-it": (the_centre_forgets_it, ((),)),
     "only-the-last-removal-of-a-name": (a_name_is_removed_twice, ((),)),

@@ -2,8 +2,8 @@
 
 Its neighbours stay in one tree: the one with the smallest name, the *centre*, takes its place, and each of
 its other links leads to the centre from then on. The centre alone decides, so there are never two answers to
-who that is, and it does so only when every other neighbour can be reached and none of them sees the broker
-alive:
+who that is, and it does so only when it knows all other neighbours, can reach every one of them, and none of
+them sees the broker alive:
 
 1. An operator asks the centre. It asks the other neighbours (``RemovalAsked``), and they answer
    (``RemovalVote``). Whoever falls silent is unreachable, which is an answer too.
@@ -260,8 +260,17 @@ class Removing:
         neighbours = self._overlay.topology.neighbours(node)
         if me != neighbours[0]:
             return f"{neighbours[0]} is to have the place of {node}: ask that broker"
+        if self._may_have_others(node):
+            return (
+                f"{me} may not know all neighbours of {node}, and the others would be left alone: "
+                f"start {node} first (without its store if that is lost), then ask again"
+            )
         missing = [each for each in neighbours if each != me and each not in up]
         return _unreachable(missing[0], node) if missing else None
+
+    def _may_have_others(self, node: NodeId) -> bool:
+        """Whether the broker may have neighbours that nobody has told this one."""
+        return node in self._overlay.topology.partly_known
 
 
 def _unreachable(neighbour: NodeId, node: NodeId) -> str:
