@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gapless.core.effects import LinkAdded, LinkRemoved
+from gapless.core.effects import LinkAdded, LinkRemoved, Record
 from gapless.core.model import Link, NodeId, Partition
 
 if TYPE_CHECKING:
@@ -34,17 +34,23 @@ def brokers_in(world: World, partitions: Sequence[Partition]) -> tuple[NodeId, .
     return tuple(sorted(found))
 
 
+def known_links(store: Sequence[Record]) -> list[Link]:
+    """The links that a store has."""
+    found: dict[Link, None] = {}
+    for record in store:
+        if isinstance(record, LinkAdded):
+            found[record.link] = None
+        elif isinstance(record, LinkRemoved):
+            found.pop(record.link, None)
+    return list(found)
+
+
 def adjacent(world: World) -> dict[NodeId, list[NodeId]]:
     """The whole primary tree, as the stores of its brokers have it."""
     links: dict[Link, None] = {}
     for host in world.hosts.values():
-        own: dict[Link, None] = {}
-        for record in host.store if not host.is_client and host.name not in world.departed else ():
-            if isinstance(record, LinkAdded) and host.name in record.link:
-                own[record.link] = None
-            elif isinstance(record, LinkRemoved):
-                own.pop(record.link, None)
-        links |= own
+        if not host.is_client and host.name not in world.departed:
+            links |= dict.fromkeys(each for each in known_links(host.store) if host.name in each)
     found: dict[NodeId, list[NodeId]] = {}
     for a, b in sorted(links):
         found.setdefault(a, []).append(b)

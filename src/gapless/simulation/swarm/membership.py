@@ -7,6 +7,7 @@ from functools import partial
 
 from gapless.core.effects import LinkAdded
 from gapless.core.model import NodeId
+from gapless.simulation.partitioned import known_links
 from gapless.simulation.swarm.stage import Stage
 
 MOST_BROKERS = 10
@@ -63,11 +64,21 @@ def replace(stage: Stage) -> bool:
     points = [each for each in stage.neighbours(victim) if each in members and each not in stage.leaving]
     if not points or victim in stage.leaving or not stage.may_crash(victim):
         return False
+    if not _is_remembered(stage, victim):
+        return False
     chosen = stage.rng.sample(points, stage.rng.randrange(1, len(points) + 1))
     stage.world.crash(victim, silently=stage.rng.random() < 0.5, lossy=stage.rng.random() < 0.5)
     stage.without_store[victim] = stage.join_points[victim] = tuple(chosen)
     stage.crashed(victim)
     return True
+
+
+def _is_remembered(stage: Stage, victim: NodeId) -> bool:
+    """Whether each link that the broker knows is in another store too: what nobody knows, nobody can mend."""
+    world = stage.world
+    others = [each for each in world.brokers() if each != victim and each not in stage.without_store]
+    known = {link for each in others for link in known_links(world.hosts[each].store)}
+    return known.issuperset(known_links(world.hosts[victim].store))
 
 
 def remove(stage: Stage) -> bool:
