@@ -186,8 +186,8 @@ def a_guest_of_an_unreached_broker() -> list[str]:
 
 
 def a_guest_of_a_broker_that_has_forgotten_it() -> list[str]:
-    """As before, but y1 crashes before it is reached: no cut tells what it took, and only p knows that it was
-    there."""
+    """As before, but y1 loses its store before it is reached: no cut tells what it took, and only p knows
+    that it was there."""
     scene = Scene(STAR, delta=2, p="b", s="y2")
     scene.part(("p", "b"))
     scene.run(100)
@@ -201,6 +201,8 @@ def a_guest_of_a_broker_that_has_forgotten_it() -> list[str]:
     scene.publish("x")
     scene.run(100)
     scene.world.crash("y1")
+    scene.heal(("b", "y1"))
+    scene.world.replace("y1", join=("b",))
     scene.end()
     scene.publish("n", "x")
     scene.end()
@@ -398,13 +400,14 @@ def an_adopted_publisher_that_its_old_broker_takes_to_be_there() -> list[str]:
 
 
 def _comes_after_a_guest(scene: Scene, client: NodeId = "p") -> None:
-    """y1 is gone when s comes; then the client publishes at another broker."""
+    """y1 is gone, with its store, when s comes; then the client publishes at another broker."""
     scene.world.crash("y1")
     scene.run(20)
     scene.subscribe("s")
     scene.run(50)
     assert scene.is_live("s")
     scene.world.publish(client, "p", TOPIC, {"kind": "x"})
+    scene.world.replace("y1", join=("b",))
     scene.end()
 
 
