@@ -12,6 +12,7 @@ established session of every branch (P0-14), and each change of it was told befo
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from itertools import islice
 from random import Random
 
 from msgspec.structs import replace
@@ -41,6 +42,7 @@ from gapless.core.messages import (
 )
 from gapless.core.messages.overlay import NodeState
 from gapless.core.model import Identity, Incarnation, Link, Micros, NodeId, Path
+from gapless.core.overlay.fates import RemovalKeys
 from gapless.core.overlay.frontier import Frontier, proxies, walk
 from gapless.core.overlay.joining import Joining, JoinState, Wave
 from gapless.core.overlay.membership import Membership
@@ -465,10 +467,32 @@ class Overlay:
                 return None
         return None
 
-    def mended_path(self, path: Path) -> Path:
-        """The path on the tree of now: whoever tells it may not know that a broker on it was removed."""
+    @property
+    def removals(self) -> int:
+        """How many removals this node knows, and has told to all brokers that it has a session with."""
+        return len(self.joining.fates.removals())
+
+    def known_to(self, peer: NodeId, count: int) -> RemovalKeys:
+        """The removals that a peer knew when there were so many of them."""
+        return frozenset(islice(self.sessions.up[peer].removals, count))
+
+    def unknown(self, removals: RemovalKeys) -> RemovalKeys:
+        """Those of the removals that this node does not know: it may have been told of them before it was
+        near enough to note them."""
+        return removals.difference(each.key for each in self.joining.fates.removals())
+
+    def told_path(self, path: Path, known: RemovalKeys) -> Path:
+        """A path that a peer tells, on the tree of now: the peer may not have known that a broker on it was
+        removed. If the peer did know that, and names the broker nevertheless, that has joined again."""
         fates = self.joining.fates
-        return fates.mended(path, self.me) if fates.has_removals else path
+        return fates.mended(path, self.me, known) if fates.has_removals else path
+
+    def mended_path(self, path: Path, removal: Removal) -> Path:
+        """A path that is used here, on the tree after a removal that is news. Those before it have had their
+        effect: if the path names a broker that one of them removed, that has joined again. So it has if it
+        joined near here before the removal was heard of."""
+        is_back = self.joining.joined_in.get(removal.node, 0) > removal.incarnation
+        return path if is_back else self.joining.fates.mended_by(removal, path, self.me)
 
     def bypassed(self, peer: NodeId) -> list[NodeId]:
         """The brokers between this node and a peer with a session: those that the session goes round."""
