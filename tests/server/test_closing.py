@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 
 from gapless.core.messages import Ping
 from gapless.server.connection import Connection
@@ -71,6 +73,28 @@ def test_last_words_are_read_by_an_end_that_is_sending() -> None:
         assert listener(busy).reason == "enough"
         assert listener(leaving).reason == "enough"
         assert not listener(leaving).heard, "nobody listens any more"
+
+    asyncio.run(main())
+
+
+def test_an_end_that_has_reset_the_connection_is_left_at_once() -> None:
+    """Nothing passes, so the reset was not noticed when this end closes too."""
+
+    async def main() -> None:
+        leaving, gone, server = await pair()
+        async with asyncio.timeout(LIMIT), server:
+            leaving.hold()
+            transport = gone._transport
+            assert transport is not None
+            reset = struct.pack("ii", 1, 0)
+            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+            gone.abort("a crash")
+            await listener(gone).over
+            await asyncio.sleep(0.1)
+            leaving.close("enough")
+            assert not leaving.is_open
+            await listener(leaving).over
+        assert listener(leaving).reason == "enough"
 
     asyncio.run(main())
 

@@ -25,6 +25,7 @@ from gapless.core.messages.publisher import (
     Attached,
     Confirmation,
     Header,
+    Log,
     LogEntry,
     Run,
     Stay,
@@ -725,17 +726,10 @@ def leases_never_begin_anew(original: Original, self: Patience, client: NodeId) 
 
 
 @breaks(Subscriptions, "on_log")
-def claims_are_believed(
-    original: Original,
-    self: Subscriptions,
-    peer: NodeId,
-    entries: Sequence[LogEntry],
-    now: Micros,
-    *,
-    last: bool = False,
-) -> None:
+def claims_are_believed(original: Original, self: Subscriptions, peer: NodeId, log: Log, now: Micros) -> None:
     """Rule 12: a subscription that nobody knows any more goes on as if it had always been known."""
-    original(self, peer, [msgspec.structs.replace(each, news=True) for each in entries], now, last=last)
+    entries = tuple(msgspec.structs.replace(each, news=True) for each in log.entries)
+    original(self, peer, msgspec.structs.replace(log, entries=entries), now)
 
 
 @breaks(Subscriptions, "accept_claims")

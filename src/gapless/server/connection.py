@@ -187,7 +187,10 @@ class Connection(asyncio.Protocol):
         transport = cast(asyncio.Transport, self._transport)
         if transport.can_write_eof():
             self.resume_reading()
-            transport.write_eof()
+            try:
+                transport.write_eof()
+            except OSError:  # the other end has reset it, and that was not read yet
+                transport.abort()
         else:
             transport.close()
         asyncio.get_running_loop().call_later(LINGER_SECONDS, self.abort, reason)

@@ -177,6 +177,15 @@ def test_the_centre_stands_in_every_path_where_the_broker_stood(
     assert fates_of(X_GONE).mended(path, me) == expected
 
 
+def test_who_has_heard_of_a_removal_and_names_the_broker_means_a_later_life() -> None:
+    fates = fates_of(X_GONE, Removal("b", 3, "a", (("a", 1), ("c", 2), ("e", 7))))
+    path = ("k", "x", "m", "b")
+    assert fates.mended(path, "h") == ("k", "a", "m", "a")
+    assert fates.mended(path, "h", frozenset({X_GONE.key})) == ("k", "x", "m", "a")
+    assert fates.mended(("k", "x", "m"), "h", frozenset({("b", 3)})) == ("k", "a", "m"), "b has no place"
+    assert fates.mended_by(X_GONE, path, "h") == ("k", "a", "m", "b")
+
+
 def test_a_topology_can_be_built_anew() -> None:
     topology = Topology("a", 1)
     topology.add([("a", "b"), ("b", "x")])

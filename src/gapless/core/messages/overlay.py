@@ -101,6 +101,11 @@ class Removal(msgspec.Struct, frozen=True, array_like=True):
     """The neighbours that it had, the centre too, and in which of their lives they were then."""
 
     @property
+    def key(self) -> tuple[NodeId, Incarnation]:
+        """Which removal this is, of all that there ever were."""
+        return self.node, self.incarnation
+
+    @property
     def made(self) -> dict[Link, dict[NodeId, Incarnation]]:
         """The links that replace those of the broker, with the lives of their two ends."""
         lives = dict(self.neighbours)

@@ -10,15 +10,25 @@ A broker that was *removed* has left all its links at once, and one of its neigh
 its place: each of its links leads to the centre now. So a link that somebody still tells of is not only known
 to be gone, but also what it has become. A name may join again and be removed again: each of its removals is
 remembered, since the links that the earlier one made are there still.
+
+A path that names a broker which was removed may mean a later life of it. That this has joined is heard near
+its new place only, and the path may be told farther; and who was away hears of the removal and of the join at
+once, and has paths from before both. So what counts is whether whoever tells the path had heard of the
+removal: then it would have named the centre. Each removal is applied once to a path: by the first who knows
+both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from gapless.core.effects import BrokerRemoved, Effect, LinkFate, Persist
 from gapless.core.messages.overlay import Joined, Removal
 from gapless.core.model import Incarnation, Link, NodeId, Path, link
+
+RemovalKeys: TypeAlias = frozenset[tuple[NodeId, Incarnation]]
+"""Some removals: which broker, and the last of its lives."""
 
 FATES_MAX = 256
 """How many links, and how many removals, a node remembers; the oldest are forgotten first."""
@@ -143,7 +153,7 @@ class Fates:
 
     def note_removal(self, removal: Removal) -> bool:
         """Remember that a broker was removed, durably; False when it is no news."""
-        if (removal.node, removal.incarnation) in self._removed:
+        if removal.key in self._removed:
             return False
         self._remember(removal)
         self._out.append(Persist(BrokerRemoved(removal)))
@@ -152,7 +162,7 @@ class Fates:
     def _remember(self, removal: Removal) -> None:
         """What the broker joined in the lives that are removed is no fate of a link any more."""
         node, last = removal.node, self._last_removal
-        self._removed[node, removal.incarnation] = removal
+        self._removed[removal.key] = removal
         last[node] = max(removal, last.get(node, removal), key=lambda each: each.incarnation)
         for key, fate in list(self._last.items()):
             if fate.node == node and not fate.left and fate.incarnation <= removal.incarnation:
@@ -195,13 +205,25 @@ class Fates:
             node = last.join_point
         return node
 
-    def mended(self, path: Path, me: NodeId) -> Path:
-        """The path with the centre in the place of each broker that was removed."""
+    def mended(self, path: Path, me: NodeId, known: RemovalKeys = frozenset()) -> Path:
+        """The path with the centre in the place of each broker that was removed, but for those removals that
+        were known to whoever made the path."""
         for node in path:
             removal = self.removal(node)
-            if removal is not None:
-                return self.mended(replaced(path, node, removal.centre, me), me)
+            if removal is not None and removal.key not in known:
+                path = self.mended_by(removal, path, me)
         return path
+
+    def mended_by(self, removal: Removal, path: Path, me: NodeId) -> Path:
+        """The path with the centre, or who has its place now, in the place of the broker that was removed,
+        unless a later life of it was removed too, as far as is known here: that has had its effect."""
+        if self._last_removal[removal.node] != removal:
+            return path
+        return replaced(path, removal.node, self._place(removal.centre), me)
+
+    def _place(self, node: NodeId) -> NodeId:
+        removal = self.removal(node)
+        return node if removal is None else self._place(removal.centre)
 
 
 def replaced(path: Path, node: NodeId, centre: NodeId, me: NodeId) -> Path:

@@ -45,6 +45,7 @@ from gapless.core.model import Identity, Incarnation, Micros, NodeId, Path, link
 from gapless.core.overlay.frontier import Frontier, proxies, walk
 from gapless.core.overlay.joining import Joining, JoinState, Wave
 from gapless.core.overlay.membership import Membership
+from gapless.core.overlay.mending import Mending
 from gapless.core.overlay.partitions import Partitions
 from gapless.core.overlay.recovered import Recovered
 from gapless.core.overlay.removing import Removing
@@ -114,6 +115,7 @@ class Overlay:
         self._membership = Membership(identity, self.topology, self.sessions, self.joining, out)
         self.partitions = Partitions(self.topology, self.sessions, out)
         self.removing = Removing(self, out)
+        self.mending = Mending(self)
         self.telling = Telling(self, out)
         self.mended: list[Removal] = []
         """Brokers whose places others have taken since somebody looked."""
@@ -465,11 +467,6 @@ class Overlay:
             if node in self.topology and node not in frontier.down:
                 return None
         return None
-
-    def mended_path(self, path: Path) -> Path:
-        """The path on the tree of now: whoever tells it may not know that a broker on it was removed."""
-        fates = self.joining.fates
-        return fates.mended(path, self.me) if fates.has_removals else path
 
     def bypassed(self, peer: NodeId) -> list[NodeId]:
         """The brokers between this node and a peer with a session: those that the session goes round."""

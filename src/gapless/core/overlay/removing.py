@@ -150,14 +150,13 @@ class Removing:
     def _is_shared(self, removal: Removal) -> bool:
         """Whether another broker has said that it has the removal too, or there is no other broker."""
         topology, up = self._overlay.topology, self._overlay.sessions.up
-        key = (removal.node, removal.incarnation)
         near = (up[node] for node in topology.nodes() if node in up)  # of clients there may be many more
-        return not topology.neighbours() or any(key in session.removals for session in near)
+        return not topology.neighbours() or any(removal.key in session.removals for session in near)
 
     def told(self, peer: NodeId, removals: Sequence[Removal]) -> None:
         """A broker has said which removals it has: others may hear now of those that are not news here."""
         overlay, before = self._overlay, self.known(to_client=True)
-        overlay.sessions.up[peer].removals |= {(each.node, each.incarnation) for each in removals}
+        overlay.sessions.up[peer].removals |= dict.fromkeys(each.key for each in removals)
         if self.known(to_client=True) != before:
             for leaf in overlay.leaves():
                 overlay.telling.all(overlay.sessions.up[leaf].identity)
@@ -187,7 +186,7 @@ class Removing:
         overlay = self._overlay
         session = overlay.sessions.up[peer]
         return not session.identity.is_leaf and any(
-            (each.node, each.incarnation) not in session.removals
+            each.key not in session.removals
             for each in overlay.joining.fates.removals()
             if each.centre == overlay.me and each.is_between(overlay.topology.way(peer))
         )

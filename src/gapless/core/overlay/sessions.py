@@ -58,8 +58,8 @@ class Session:
     redial: Redial | None = None
     """How the peer was to be dialed next when the session came. It still counts if the session ends without
     a word: who is sent away at once must not come back at once."""
-    removals: set[tuple[NodeId, Incarnation]] = field(default_factory=set)
-    """The removals that the peer has told of: which broker, and the last of its lives."""
+    removals: dict[tuple[NodeId, Incarnation], None] = field(default_factory=dict)
+    """The removals that the peer has told of, in order: which broker, and the last of its lives."""
 
     @property
     def incarnation(self) -> Incarnation:

@@ -115,11 +115,11 @@ class PublisherBroker(BrokerOrder):
 
     def broker_removed(self, removal: Removal, now: Micros) -> None:
         """No way leads through the broker any more; who has its place begins anew with those behind it."""
-        self.subscriptions.mend()
+        ways = self.subscriptions.mend(removal)
         if self.overlay.me == removal.centre:
             behind = [each for each in self.peers if self.overlay.removing.is_outdated(each)]
             self.forwarding.begin_anew(behind, now)
-        self.forwarding.mend(removal.node)
+        self.forwarding.mend(removal, ways)
 
     def _sessions_changed(self) -> None:
         self.forwarding.resend()
@@ -136,8 +136,8 @@ class PublisherBroker(BrokerOrder):
             case Acknowledged(acknowledgements=acknowledgements):
                 for each in acknowledgements:
                     self.forwarding.acknowledged(peer, each, now)
-            case Log(entries=entries, last=last):
-                self.subscriptions.on_log(peer, entries, now, last=last)
+            case Log():
+                self.subscriptions.on_log(peer, message, now)
             case LogReceived():
                 self.subscriptions.on_log_received(peer)
             case Confirmed(confirmations=confirmations):
