@@ -33,6 +33,7 @@ from gapless.core.effects import (
     Reset,
     Send,
     Stopped,
+    SubscriptionGivenUp,
     TopicDeleted,
     TopicsChanged,
 )
@@ -263,6 +264,8 @@ class SimulatedHost:
     def _keep(self, records: list[Record]) -> None:
         self.store += records
         for record in records:
+            if type(record) is SubscriptionGivenUp:
+                self.world.given_up_by.setdefault(record.subscription, self.name)
             if type(record) is LinkAdded and self.name in record.link:
                 self.world.recorder.joined(self.name, *(each for each in record.link if each != self.name))
             if type(record) is BrokerRemoved and record.removal.centre == self.name:

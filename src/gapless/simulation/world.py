@@ -41,6 +41,7 @@ from gapless.core.model import (
     Link,
     Micros,
     NodeId,
+    SubscriptionId,
     Topic,
     link,
 )
@@ -85,6 +86,8 @@ class World:
         """Brokers that have left the network for good."""
         self.taken: dict[NodeId, str] = {}
         """Clients whose names were taken by others, and what they were told."""
+        self.given_up_by: dict[SubscriptionId, NodeId] = {}
+        """By subscription the broker that gave it up: the first one to note it."""
         self.twins: dict[NodeId, NodeId] = {}
         """Machines that run a second node of a name."""
         self.foreign: dict[NodeId, None] = {}

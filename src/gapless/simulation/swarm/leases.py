@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gapless.core.broker import Broker
 from gapless.core.effects import IncarnationStarted, Record, SubscriptionGivenUp
 from gapless.core.limits import Limits
-from gapless.core.model import Incarnation, Micros, NodeId, OrderName, SubscriptionId
+from gapless.core.model import Incarnation, Micros, NodeId, OrderName
 from gapless.core.orders.publisher import PublisherBroker
 from gapless.core.orders.publisher.log import made_in
 from gapless.core.orders.publisher.patience import PARTS
@@ -46,7 +46,6 @@ class Leases:
         """When each client had a session with its own broker, at the latest."""
         self._read: dict[NodeId, int] = {}
         """How many of the records of each broker were looked at."""
-        self._given_up: dict[SubscriptionId, None] = {}
 
     def look_every(self, span: Micros) -> None:
         """Look at them from now on, as long as things may break."""
@@ -85,24 +84,23 @@ class Leases:
         return True
 
     def _look_for_the_given_up(self) -> None:
-        """A broker has given up a client of its own: it was away for a lease. Whoever hears later, from a
-        publisher, that a subscription was given up ends it too, although its client may be back by then."""
+        """A broker has given up a client of its own: it was away for a lease. Whoever hears later that a
+        subscription was given up notes it too, although its client may be back by then."""
         world = self._stage.world
         for name in world.brokers():
             store = world.hosts[name].store
             new, self._read[name] = store[self._read.get(name, 0) :], len(store)
-            given_up = [each for each in new if isinstance(each, SubscriptionGivenUp)]
-            for each in [each for each in given_up if each.subscription not in self._given_up]:
-                self._given_up[each.subscription] = None
+            for each in [each for each in new if isinstance(each, SubscriptionGivenUp)]:
                 is_recent = world.now - self._seen_at.get(each.client, 0) < self._lease
-                if world.homes[each.client] == name and is_recent and not self._is_denied(each):
+                has_decided = world.given_up_by[each.subscription] == name == world.homes[each.client]
+                if has_decided and is_recent and not self._is_denied(each):
                     self._stage.trouble["given up too early"] += 1
 
     def _is_denied(self, given_up: SubscriptionGivenUp) -> bool:
-        """Whether another client of the name, or another life of the client, may have ended it."""
-        node = self._stage.world.hosts[given_up.client].node
-        is_present = node is None or node.identity.incarnation == made_in(given_up.subscription)
-        return self._has_twin(given_up.client) or not is_present
+        """Whether another client of the name may have ended it, or a life of the client whose clock is set
+        back."""
+        lives = _lives(self._stage.world.hosts[given_up.client].store)
+        return self._has_twin(given_up.client) or max(lives, default=0) < made_in(given_up.subscription)
 
     def _has_twin(self, client: NodeId) -> bool:
         """Whether there was a second client of the name: each ends what the other has."""
