@@ -31,8 +31,9 @@ class Mending:
         return len(self._overlay.joining.fates.removals())
 
     def known_to(self, peer: NodeId, count: int) -> RemovalKeys:
-        """The removals that a peer knew when there were so many of them."""
-        return frozenset(islice(self._overlay.sessions.up[peer].removals, count))
+        """The removals that a peer knew when there were so many of them, whatever number it may have sent."""
+        told = self._overlay.sessions.up[peer].removals
+        return frozenset(islice(told, min(max(count, 0), len(told))))
 
     def unknown(self, removals: RemovalKeys) -> RemovalKeys:
         """Those of the removals that this node does not know: it may have been told of them before it was
