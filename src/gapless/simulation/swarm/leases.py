@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gapless.core.broker import Broker
 from gapless.core.effects import IncarnationStarted, Record, SubscriptionGivenUp
 from gapless.core.limits import Limits
-from gapless.core.model import Incarnation, Micros, NodeId, OrderName
+from gapless.core.model import Incarnation, Micros, NodeId, OrderName, SubscriptionId
 from gapless.core.orders.publisher import PublisherBroker
 from gapless.core.orders.publisher.log import made_in
 from gapless.core.orders.publisher.patience import PARTS
@@ -46,6 +46,8 @@ class Leases:
         """When each client had a session with its own broker, at the latest."""
         self._read: dict[NodeId, int] = {}
         """How many of the records of each broker were looked at."""
+        self._judged: set[SubscriptionId] = set()
+        """Subscriptions that were given up, once each: by who did so."""
 
     def look_every(self, span: Micros) -> None:
         """Look at them from now on, as long as things may break."""
@@ -86,14 +88,16 @@ class Leases:
     def _look_for_the_given_up(self) -> None:
         """A broker has given up a client of its own: it was away for a lease. Whoever hears later that a
         subscription was given up notes it too, although its client may be back by then."""
-        world = self._stage.world
+        world, by = self._stage.world, self._stage.world.given_up_by
         for name in world.brokers():
             store = world.hosts[name].store
             new, self._read[name] = store[self._read.get(name, 0) :], len(store)
             for each in [each for each in new if isinstance(each, SubscriptionGivenUp)]:
+                if each.subscription in self._judged or by.get(each.subscription, name) != name:
+                    continue
+                self._judged.add(each.subscription)
                 is_recent = world.now - self._seen_at.get(each.client, 0) < self._lease
-                has_decided = world.given_up_by[each.subscription] == name == world.homes[each.client]
-                if has_decided and is_recent and not self._is_denied(each):
+                if world.homes[each.client] == name and is_recent and not self._is_denied(each):
                     self._stage.trouble["given up too early"] += 1
 
     def _is_denied(self, given_up: SubscriptionGivenUp) -> bool:
