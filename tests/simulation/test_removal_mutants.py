@@ -8,15 +8,13 @@ from typing import Any
 
 import pytest
 
-from gapless.core.limits import Limits
-from gapless.core.messages import Joined, Removal
-from gapless.core.model import MILLISECOND, SECOND, Micros, NodeId, Path
+from gapless.core.events import RemoveRequested
+from gapless.core.messages import Removal
+from gapless.core.model import SECOND
 from gapless.core.node import Node
 from gapless.core.orders.publisher.forwarding import Forwarding
-from gapless.core.overlay.fates import Fates, RemovalKeys
+from gapless.core.overlay.fates import Fates
 from gapless.core.overlay.joining import Joining
-from gapless.core.overlay.mending import Mending
-from gapless.core.overlay.overlay import Overlay
 from gapless.core.overlay.removing import Removing
 from gapless.simulation.checkers import check
 from gapless.simulation.world import World
@@ -26,61 +24,27 @@ from simulation.test_removal import STAR, crash_for_good, run_with_farewells, wi
 from support import (
     BYPASSED,
     RECOVERED,
-    TOPIC,
     chain,
     delivered,
     own_links,
     publish_all,
-    publisher_order,
     start_network,
     subscribe_all,
 )
 
 
-def joined_in(fates: Fates, node: str) -> int:
-    """The latest life in which the broker has joined."""
-    return max((each.incarnation for each in fates.all() if each.node == node and not each.left), default=0)
-
-
-def remember_one(original: Callable[..., None], fates: Fates, removal: Removal) -> None:
-    """Of each name the last removal that was heard of."""
-    for key in [key for key in fates._removed if key[0] == removal.node]:
-        del fates._removed[key]
-    original(fates, removal)
-
-
-def without_own_joins(
-    original: Callable[..., None], overlay: Overlay, peer: NodeId, told: Sequence[Joined], now: Micros
-) -> None:
-    """What others say of the joins of this broker is not listened to: it should know better."""
-    original(overlay, peer, [each for each in told if each.node != overlay.me], now)
-
-
-def mended(mending: Mending, path: Path) -> Path:
-    """The path without anybody who was removed and has not been heard of since."""
-    return mending._overlay.joining.fates.mended(path, mending._overlay.me)
-
-
-def unless_back(original: Callable[..., Path], mending: Mending, path: Path, removal: Removal) -> Path:
-    """Who is in the network now is taken for the one that a path from before means."""
-    is_back = mending._overlay.joining.fates.removal(removal.node) is None
-    return path if is_back else original(mending, path, removal)
-
-
-def by_any_news(_: Callable[..., Path], mending: Mending, path: Path, removal: Removal) -> Path:
-    """Whoever a path names was there before the removal was heard of, and so before the removal."""
-    return mending._overlay.joining.fates.mended_by(removal, path, mending._overlay.me)
-
-
-def known_by_now(original: Callable[..., RemovalKeys], mending: Mending, peer: NodeId, _: int) -> RemovalKeys:
-    """What a peer has said has overtaken nothing."""
-    return original(mending, peer, len(mending._overlay.sessions.up[peer].removals))
+def those_near(
+    original: Callable[..., list[Removal]], removing: Removing, told: Sequence[Removal]
+) -> list[Removal]:
+    """A removal is noted by those who know one of the neighbours."""
+    near = removing._overlay.topology
+    return original(removing, [each for each in told if any(node in near for node, _ in each.neighbours)])
 
 
 MUTANTS = {
     each.name: each
     for each in (
-        Mutant("ways-through-who-is-gone", Mending, "mended_path", lambda _, self, path, removal: path),
+        Mutant("ways-through-who-is-gone", Fates, "mended", lambda _, self, path, me: path),
         Mutant("centre-takes-all-for-seen", Forwarding, "begin_anew", lambda *_: None),
         Mutant("centre-listens-at-once", Removing, "is_outdated", lambda *_: False),
         Mutant("nothing-said-again", Node, "_begin_anew", lambda *_: None),
@@ -90,20 +54,10 @@ MUTANTS = {
         Mutant("votes-do-not-count", Removing, "_why_not", lambda *_: None),
         Mutant("who-is-not-known-is-not-there", Removing, "_may_have_others", lambda *_: False),
         Mutant("gone-round-for-ever", Forwarding, "mend", lambda *_: None),
-        Mutant("nobody-hears-of-its-own-joins", Overlay, "_on_fates", without_own_joins),
         Mutant("told-before-two-have-it", Removing, "_is_shared", lambda *_: True),
-        Mutant("only-the-last-removal-of-a-name", Fates, "_remember", remember_one),
-        Mutant("who-is-back-is-gone", Mending, "told_path", lambda _, self, path, known: mended(self, path)),
-        Mutant(
-            "every-removal-counts-again", Mending, "mended_path", lambda _, self, path, __: mended(self, path)
-        ),
-        Mutant("who-is-back-was-never-gone", Mending, "mended_path", unless_back),
-        Mutant("news-is-news-to-all-ways", Mending, "unknown", lambda *_: frozenset()),
-        Mutant("who-joined-here-is-gone", Mending, "mended_path", by_any_news),
-        Mutant("told-then-is-told-now", Mending, "known_to", known_by_now),
-        Mutant(
-            "only-joins-say-who-is-back", Fates, "_joined_in", lambda _, self, node: joined_in(self, node)
-        ),
+        Mutant("only-those-near-hear-of-it", Removing, "heard", those_near),
+        Mutant("names-can-be-used-again", Joining, "_send_away", lambda *_: None),
+        Mutant("void-and-valid", Fates, "_is_void", lambda *_: False),
     )
 }
 
@@ -133,171 +87,72 @@ def who_is_gone_starts_again() -> bool:
     return not world.hosts["x"].is_up and own_links(world) == set(without(STAR, "x"))
 
 
-def a_name_is_removed_twice() -> bool:
-    """b was c's neighbour, is removed, and joins x; when x is removed, b has its place, and is c's neighbour
-    again. It stays so when x joins c and is removed once more."""
-    world = start_network(chain("b", "c", "d"), {})
-    crash_for_good(world, "b")
-    removed(world, "b")
-    world.add_broker("x", join=("c",))
-    world.run_for(RECOVERED)
-    world.replace("b", join=("x",))
-    world.run_for(RECOVERED)
-    crash_for_good(world, "x")
-    removed(world, "x")
-    world.replace("x", join=("c",))
-    world.run_for(RECOVERED)
-    crash_for_good(world, "x")
-    removed(world, "x")
-    return own_links(world) == {("b", "c"), ("c", "d")}
-
-
-def who_was_removed_and_is_back_loses_its_store() -> bool:
-    """b is removed and joins c again; then x joins b. When b has lost its store, x tells it of its removal,
-    and that it has joined c since: it is the neighbour of both."""
-    world = start_network(chain("b", "c", "d"), {})
-    crash_for_good(world, "b")
-    removed(world, "b")
-    world.replace("b", join=("c",))
-    world.run_for(RECOVERED)
-    world.add_broker("x", join=("b",))
-    world.run_for(RECOVERED)
-    world.crash("b")
-    world.run_for(RECOVERED)
-    world.replace("b", join=("x",))
-    world.run_for(RECOVERED)
-    return world.broker("b").overlay.topology.neighbours() == ["c", "x"]
-
-
-def two_have_had_each_others_place() -> bool:
-    """b is removed, and c has its place; b is back; c is removed, and b has its place."""
-    fates = Fates([], (), [Removal("b", 1, "c", (("c", 2),)), Removal("c", 2, "b", (("b", 3), ("d", 1)))])
-    try:
-        return fates.mended(("k", "c"), "h") == ("k", "b")
-    except RecursionError:
-        return False
-
-
-def who_is_back_out_of_sight(*gone: str) -> bool:
-    """x was c's neighbour, is removed, and joins m. b knows that it was removed, and lies too far from m to
-    hear that it is back. The way to s, a client of x, leads through m nevertheless, also when another broker
-    is removed; or c, when it has forgotten all, hears from b of a way through itself, and nothing else."""
-    scene = Scene([*chain("m", "c", "b", "d"), ("c", "x")], p="b")
-    world = scene.world
-    crash_for_good(world, "x")
-    removed(world, "x")
-    world.replace("x", join=("m",))
-    scene.run(5_000)
-    world.add_client("s", "x")
-    scene.run(1_000)
-    scene.subscribe("s")
-    scene.run(1_000)
-    assert world.broker("b").overlay.joining.fates.removal("x") is not None
-    for each in gone:
-        crash_for_good(world, each)
-        removed(world, each)
-    world.crash("c")
-    scene.run(3_000)
-    world.restart("c")
-    scene.run(5_000)
-    scene.publish("1")
-    scene.end()
-    return not scene.faults(s=[1])
-
-
-def a_newcomer_hears_of_an_old_removal() -> bool:
-    """x was c's neighbour, is removed, and joins m. n joins c, and is told of the removal before it knows
-    that it lies near; then of the way to s, a client of x. When d is removed it is told of all removals
-    again."""
-    scene = Scene([*chain("m", "c", "x"), ("c", "d")])
-    world = scene.world
-    crash_for_good(world, "x")
-    removed(world, "x")
-    world.replace("x", join=("m",))
-    scene.run(5_000)
-    world.add_client("s", "x")
-    scene.run(1_000)
-    scene.subscribe("s")
-    world.add_broker("n", join=("c",))
-    scene.run(5_000)
-    world.add_client("p", "n")
-    crash_for_good(world, "d")
-    removed(world, "d")
-    assert world.broker("n").overlay.joining.fates.knows("x")
-    world.crash("c")
-    scene.run(3_000)
-    world.restart("c")
-    scene.run(5_000)
-    scene.publish("1")
-    scene.end()
-    return not scene.faults(s=[1])
-
-
-def who_was_far_away_hears_of_an_old_removal() -> bool:
-    """x is removed at one end of a chain, and joins at the other, where nobody has heard of that. The word of
-    it comes when brokers between them are removed: it does not mean the x that is there by now."""
-    scene = Scene(chain("x", "a", "b", "c", "d", "e"), p="e")
-    world = scene.world
+def who_is_gone_begins_anew_far_away() -> bool:
+    """x is removed at one end of a chain. Without its store, it asks to join at the other: there too its name
+    is used up."""
+    world = start_network(chain("x", "a", "b", "c", "d", "e"), {})
     crash_for_good(world, "x")
     removed(world, "x")
     world.replace("x", join=("e",))
-    scene.run(5_000)
-    world.add_client("s", "x")
-    scene.run(1_000)
-    scene.subscribe("s")
-    scene.run(1_000)
-    for each in "cb":
-        crash_for_good(world, each)
-        removed(world, each)
-    assert world.broker("e").overlay.joining.fates.knows("x")
-    scene.publish("1")
-    scene.end()
-    return not scene.faults(s=[1])
+    world.run_for(RECOVERED)
+    return not world.hosts["x"].is_up and own_links(world) == {*chain("a", "b", "c", "d", "e")}
 
 
-def who_was_away_hears_that_it_is_back() -> bool:
-    """t is cut off while x, which was between c and r, is removed and joins c again. It hears of both at
-    once. Its way to s, a client of r, led through the x of before, and must not lead to that of now when c
-    fails."""
-    scene = Scene(chain("t", "c", "x", "r"), p="t", s="r")
+def who_is_gone_joins_where_nobody_has_heard_of_it() -> bool:
+    """c is down when x is removed, and x joins e without its store: behind c nobody knows better. When c is
+    back, x is sent away, and the tree is one."""
+    scene = Scene(chain("x", "a", "b", "c", "d", "e"), p="a", s="e")
     world = scene.world
     scene.subscribe("s")
     scene.run(1_000)
-    for each in "cxr":
-        world.cut("t", each)
-    scene.run(3_000)
     crash_for_good(world, "x")
+    for near in "ab":
+        for far in "de":
+            world.cut(near, far)
+    world.crash("c")
+    scene.run(3_000)
     removed(world, "x")
-    world.replace("x", join=("c",))
+    world.replace("x", join=("e",))
     scene.run(5_000)
-    for each in "cxr":
-        world.heal("t", each)
-    scene.run(8_000)
-    crash_for_good(world, "c")
-    scene.publish("1")
-    scene.run(2_000)
-    scene.end()
-    return not scene.faults(s=[1])
-
-
-def a_way_that_is_overtaken() -> bool:
-    """r has forgotten all, and b tells it its long log again, slowly. Meanwhile x is removed, and the word of
-    that comes to r before the ways through x that b knew earlier."""
-    world = start_network(chain("x", "c", "b", "r"), {"s": "x"}, limits=Limits(piece=1))
-    for k in range(20):
-        world.subscribe("s", f"s/{k}", TOPIC, f"n = {k}")
-    world.run_for(SECOND)
-    crash_for_good(world, "x", "r")
-    world.network.us_per_message["b", "r"] = 50 * MILLISECOND
-    world.restart("r")
-    world.run_until(lambda: "r" in world.broker("b").overlay.held)
-    world.remove("x")
-    world.run_until(lambda: world.broker("r").overlay.joining.fates.knows("x"))
-    log = publisher_order(world, "r").log
-    is_early = log.length < 20
+    assert "x" in world.broker("e").overlay.topology.neighbours()
+    for near in "ab":
+        for far in "de":
+            world.heal(near, far)
+    world.restart("c")
     world.run_for(RECOVERED)
-    ways = {log[each].body.path for each in log.subscriptions()}
-    return is_early and ways == {("s", "c", "b")}
+    scene.publish("1")
+    scene.run(1_000)
+    has_place = world.hosts["x"].is_up or own_links(world) != {*chain("a", "b", "c", "d", "e")}
+    return not has_place and scene.got("s") == [1]
+
+
+def each_has_the_other_removed() -> bool:
+    """b decides that a is removed, and crashes before c has heard of it. a, started again, has b removed.
+    When b is back, it is gone, and what it says of a is void."""
+    scene = Scene(chain("a", "b", "c", "d"), p="d", s="a")
+    world = scene.world
+    scene.subscribe("s")
+    scene.run(500)
+    crash_for_good(world, "a")
+    world.cut("b", "c", one_way=True)
+    world.cut("b", "d", one_way=True)
+    world.remove("a")
+    scene.run(50)
+    assert world.broker("b").overlay.joining.fates.removal("a") is not None
+    crash_for_good(world, "b")
+    world.heal("b", "c")
+    world.heal("b", "d")
+    world.restart("a")
+    scene.run(3_000)
+    world.hosts["a"].receive(RemoveRequested("b"))
+    scene.run(3_000)
+    assert world.removals["b"] == ""
+    world.restart("b")
+    world.run_for(RECOVERED)
+    scene.publish("1", "2")
+    scene.run(2_000)
+    stands = world.hosts["a"].is_up and own_links(world) == {("a", "c"), ("c", "d")}
+    return stands and not world.hosts["b"].is_up and scene.got("s") == [1, 2]
 
 
 def one_neighbour_sees_it() -> bool:
@@ -351,7 +206,7 @@ def the_centre_forgets_it() -> bool:
     scene.run(50)
     world.cut("b", "c", one_way=True)  # c has voted, and hears nothing more
     scene.run(100)
-    has_decided = world.broker("b").overlay.joining.fates.knows("x")
+    has_decided = world.broker("b").overlay.joining.fates.removal("x") is not None
     world.crash("b")
     was_answered = "x" in world.removals
     scene.run(2_000)
@@ -390,15 +245,9 @@ CAUGHT: dict[str, tuple[Story, tuple[Any, ...]]] = {
     "who-is-not-known-is-not-there": (a_neighbour_that_has_come_nearer_is_gone_too, ((),)),
     "gone-round-for-ever": (the_next_failure_is_the_first_again, ((),)),
     "told-before-two-have-it": (the_centre_forgets_it, ((),)),
-    "only-the-last-removal-of-a-name": (a_name_is_removed_twice, ((),)),
-    "nobody-hears-of-its-own-joins": (who_was_removed_and_is_back_loses_its_store, ((),)),
-    "who-is-back-is-gone": (who_is_back_out_of_sight, ((),)),
-    "every-removal-counts-again": (who_is_back_out_of_sight, (("d",),)),
-    "who-is-back-was-never-gone": (who_was_away_hears_that_it_is_back, ((),)),
-    "news-is-news-to-all-ways": (a_newcomer_hears_of_an_old_removal, ((),)),
-    "who-joined-here-is-gone": (who_was_far_away_hears_of_an_old_removal, ((),)),
-    "told-then-is-told-now": (a_way_that_is_overtaken, ((),)),
-    "only-joins-say-who-is-back": (two_have_had_each_others_place, ((),)),
+    "only-those-near-hear-of-it": (who_is_gone_begins_anew_far_away, ((),)),
+    "names-can-be-used-again": (who_is_gone_joins_where_nobody_has_heard_of_it, ((),)),
+    "void-and-valid": (each_has_the_other_removed, ((),)),
     "centre-takes-all-for-seen": (nothing_is_lost, ((2813,), (2889,))),
     "centre-listens-at-once": (nothing_is_lost, ((2578,), (2880,))),
     "nothing-said-again": (nothing_is_lost, ((2016,), (2051,))),

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -32,8 +33,7 @@ ENDINGS = {
     "remove at the edge": 1,
     "remove inside": 1,
     "replace by another name": 1,
-    "replace under its name": 1,
-    "remove and restart from its store": 1,
+    "remove and start again": 1,
 }
 """What may happen to a broker that is killed for good."""
 ACTS = {**FAILURES, "join": 2, **ENDINGS}
@@ -187,11 +187,10 @@ class Brokers:
         await self._remove(name, neighbours)
         check_log(broker)
         del self.network.brokers[name]
-        if kind == "remove and restart from its store":
-            await self._come_back(name, neighbours)
-        elif kind.startswith("replace"):
-            shutil.rmtree(broker.data)
-            successor = name if kind == "replace under its name" else self._new_name()
+        if kind == "remove and start again":
+            await self._start_in_vain(name, broker.data)
+        elif kind == "replace by another name":
+            successor = self._new_name()
             self.down[successor] = kind
             await self._join(successor, self._rng.sample(self.up(), 1))
             self.down.pop(successor)
@@ -222,20 +221,21 @@ class Brokers:
         await self._look_at_tree()
         return ", ".join(f"there is a link {link}" for link in self._links if name in link)
 
-    async def _come_back(self, name: str, neighbours: list[str]) -> None:
-        """Started from its old store it hears that it was removed, and ends; started again, it joins anew. It
-        asks its old neighbours."""
-        while not (near := [each for each in neighbours if each not in self.down]):
+    async def _start_in_vain(self, name: str, data: Path) -> None:
+        """Started again, from its old store or without one, it hears that it was removed, and ends. It asks
+        whoever is well."""
+        while not (near := self._rng.sample(self.up(), min(2, len(self.up())))):
             await asyncio.sleep(ASK_SECONDS)
         with self._needing(near):
+            if self._rng.random() < 0.5:
+                shutil.rmtree(data)
             self._prepare(name, near)
             broker = self.network[name]
             broker.launch()
             code = await asyncio.to_thread(broker.process.wait, READY_SECONDS)
             assert code == 1, f"{name} was removed and ends with {code}\n{broker.log_tail()}"
             assert "was removed from its network" in broker.log_tail(), broker.log_tail()
-            await self._start(name)
-            await self._recovered(name)
+            del self.network.brokers[name]
 
     # -- recovering ----------------------------------------------------------------------------------------
 

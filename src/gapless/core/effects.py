@@ -54,15 +54,9 @@ class LinkFate(msgspec.Struct, frozen=True, tag=True):
 
 
 class BrokerRemoved(msgspec.Struct, frozen=True, tag=True):
-    """Record: a broker was removed from the network; the last one of its name holds."""
+    """Record: a broker was removed from the network, for good."""
 
     removal: Removal
-
-
-class MemberSince(msgspec.Struct, frozen=True, tag=True):
-    """Record: in this incarnation the broker has joined the network, the last time that it did."""
-
-    incarnation: Incarnation
 
 
 class PartlyKnown(msgspec.Struct, frozen=True, tag=True):
@@ -179,7 +173,6 @@ Record: TypeAlias = (
     | LinkRemoved
     | LinkFate
     | BrokerRemoved
-    | MemberSince
     | PartlyKnown
     | Founded
     | NetworkBound

@@ -259,6 +259,10 @@ class World:
         if not self.hosts[removal.node].is_up:
             self.departed[removal.node] = None
 
+    def removed(self) -> list[NodeId]:
+        """The brokers that were removed, as two brokers know at least."""
+        return [name for name in self._centres if self.removals.get(name) == ""]
+
     def _forget_removals(self) -> None:
         """Removals that no broker has any more have not happened, and must be asked for anew."""
         stores = [host.store for host in self.hosts.values() if not host.is_client]

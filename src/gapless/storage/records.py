@@ -25,7 +25,6 @@ from gapless.core.effects import (
     LinkAdded,
     LinkFate,
     LinkRemoved,
-    MemberSince,
     NetworkBound,
     NumberingBegun,
     PartlyKnown,
@@ -51,7 +50,6 @@ _kept = msgspec.msgpack.Decoder(
     | LinkAdded
     | LinkFate
     | BrokerRemoved
-    | MemberSince
     | PartlyKnown
     | Founded
     | NetworkBound
@@ -90,9 +88,7 @@ def _changes(record: Record) -> Iterator[Change]:
         case LinkFate(last=last):
             yield Put(_key("fate", last.node, last.join_point), _encode(record))
         case BrokerRemoved(removal=removal):
-            yield Put(_key("removal", removal.node, str(removal.incarnation)), _encode(record))
-        case MemberSince():
-            yield Put(_key("member since"), _encode(record))
+            yield Put(_key("removal", removal.node), _encode(record))
         case PartlyKnown(nodes=nodes):
             key = _key("partly known")
             yield Put(key, _encode(record)) if nodes else Delete(key)

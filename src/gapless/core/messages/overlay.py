@@ -55,8 +55,6 @@ class PartialTopology(msgspec.Struct, frozen=True, array_like=True, tag="partial
 
     valid: tuple[Link, ...]
     marked: tuple[Link, ...]
-    member_since: Incarnation = 0
-    """In which life the join point has joined itself: removals of earlier ones mean it no longer."""
     partly_known: tuple[NodeId, ...] = ()
     """Brokers that may have links which the join point does not know."""
 
@@ -95,15 +93,10 @@ class Removal(msgspec.Struct, frozen=True, array_like=True):
 
     node: NodeId
     incarnation: Incarnation
-    """The last of its lives that is removed; a later one may join again."""
+    """The last of its lives that its neighbours have seen."""
     centre: NodeId
     neighbours: tuple[tuple[NodeId, Incarnation], ...] = ()
     """The neighbours that it had, the centre too, and in which of their lives they were then."""
-
-    @property
-    def key(self) -> tuple[NodeId, Incarnation]:
-        """Which removal this is, of all that there ever were."""
-        return self.node, self.incarnation
 
     @property
     def made(self) -> dict[Link, dict[NodeId, Incarnation]]:
@@ -119,9 +112,9 @@ class Removal(msgspec.Struct, frozen=True, array_like=True):
         """Whether the way leads to or from the centre over a link that this removal made."""
         return any(link(*step) in self.made for step in pairwise(way) if self.centre in step)
 
-    def removes(self, node: NodeId, neighbour: NodeId) -> bool:
-        """Whether the node lost its link to the neighbour by this."""
-        return node == self.node and any(neighbour == each for each, _ in self.neighbours)
+    def had(self, neighbour: NodeId) -> bool:
+        """Whether the broker lost its link to that neighbour by this."""
+        return any(neighbour == each for each, _ in self.neighbours)
 
 
 class RemovalAsked(msgspec.Struct, frozen=True, array_like=True, tag="gone?"):

@@ -57,9 +57,6 @@ class Log(msgspec.Struct, frozen=True, array_like=True, tag="log"):
     entries: tuple[LogEntry, ...]
     last: bool = False
     """The last piece of a long log, which went at low priority: say when it is there."""
-    removals: int = 0
-    """How many removals of brokers the sender knew: the first that it has told of on this session. Its ways
-    are those of the tree after them."""
 
 
 class LogReceived(msgspec.Struct, frozen=True, array_like=True, tag="log-ok"):

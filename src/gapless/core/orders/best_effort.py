@@ -72,9 +72,7 @@ class BestEffortBroker(BrokerOrder):
     def broker_removed(self, removal: Removal, now: Micros) -> None:
         """No way leads through the broker any more."""
         for route in self.routes.values():
-            route.message = replace(
-                route.message, path=self.overlay.mending.mended_path(route.message.path, removal)
-            )
+            route.message = replace(route.message, path=self.overlay.mended_path(route.message.path))
 
     def session_down(self, peer: NodeId, now: Micros) -> None:
         """Whoever is gone confirms nothing and gets nothing."""

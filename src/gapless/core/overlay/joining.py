@@ -27,13 +27,13 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec.structs import replace
+
 from gapless.core.effects import (
     Effect,
     Founded,
-    IncarnationStarted,
     LinkAdded,
     LinkRemoved,
-    MemberSince,
     Persist,
     Send,
     Stopped,
@@ -92,7 +92,6 @@ class Joining:
         *,
         founder: bool = False,
         fates: Fates | None = None,
-        member_since: Incarnation = 0,
     ) -> None:
         self.state = JoinState.DETACHED
         self.is_founder = founder
@@ -112,11 +111,7 @@ class Joining:
         """Waves that have completed here since somebody looked."""
         self._waves: dict[NodeId, Wave] = {}  # by joining node
         self._completed: dict[NodeId, Joined] = {}  # its last announcement
-        self.joined_in: dict[NodeId, Incarnation] = {}
-        """In which of their lives brokers have joined near here, as far as this node has seen it."""
         self.fates = fates if fates is not None else Fates(out)
-        self.member_since = member_since
-        """In which life this broker has joined, so that a removal of an earlier one does not count."""
         self._marked_at: dict[Link, Micros] = {}
 
     @property
@@ -179,7 +174,7 @@ class Joining:
     def _attach(self, join_point: NodeId) -> None:
         self._become(JoinState.ATTACHED)
         me = self._topology.me
-        self._waves[me] = Wave(Joined(me, join_point, self.member_since or self._incarnation))
+        self._waves[me] = Wave(Joined(me, join_point, self._incarnation))
 
     def _comes_back(self, node: NodeId, join_point: NodeId, incarnation: Incarnation) -> None:
         """A node joins where it has left once: from now on it belongs there again."""
@@ -206,9 +201,6 @@ class Joining:
         """End of phase 1: TOP_N is what the join point told."""
         if self.state is JoinState.DETACHED and peer == self._asked:
             self._comes_back(self._topology.me, peer, self._incarnation)
-            self.joined_in[peer] = message.member_since
-            self.member_since = self._incarnation
-            self._out.append(Persist(MemberSince(self._incarnation)))
             self.learn(message.valid, message.marked, now)
             self._topology.partly_known.clear()
             self._topology.doubt(message.partly_known)
@@ -232,17 +224,19 @@ class Joining:
             reason = f"{request.node} is in the network already{self._where(peer) if is_member else ''}"
             self._out.append(Send(peer, JoinRefused(reason, is_member)))
             return
+        if self.fates.removal(peer) is not None:
+            self._out.append(Send(peer, JoinRefused(f"{peer} was removed, and its name is used up")))
+            return
         if self.fates.is_old(Joined(peer, topology.me, incarnation)):
-            self._out.append(Send(peer, JoinRefused(f"{peer} was removed in a later life than this one")))
+            self._out.append(Send(peer, JoinRefused(f"{peer} has left in a later life than this one")))
             return
         self._comes_back(peer, topology.me, incarnation)
-        self.joined_in[peer] = incarnation
         self.learn((), (own,), now)
         valid, marked = topology.links_within(topology.me, topology.delta)
         if own not in valid and own not in marked:  # δ = 0: PAR_TOP lacks the node's own link (X-D3-06)
             marked.append(own)
         partly_known = tuple(sorted(topology.partly_known))
-        told = PartialTopology(tuple(valid), tuple(marked), self.member_since, partly_known)
+        told = PartialTopology(tuple(valid), tuple(marked), partly_known)
         self._out.append(Send(peer, told))
 
     def _where(self, node: NodeId) -> str:
@@ -262,7 +256,6 @@ class Joining:
             for rival in self._topology.rivals(joined.link):
                 self._forget(rival)
             self._comes_back(joined.node, joined.join_point, joined.incarnation)
-            self.joined_in[joined.node] = joined.incarnation
             self.learn((), (joined.link,), now)
         wave = self._waves.get(joined.node)
         if wave is None or wave.joined.rank < joined.rank:
@@ -389,6 +382,7 @@ class Joining:
         announces that. Who is the last one is a network by itself.
         """
         topology, is_leaving = self._topology, self.is_leaving
+        self._send_away(removal)
         before = {each: topology.is_marked(each) for each in topology.links()}
         own = link(topology.me, removal.node)
         moves = own in before and self.fates.current(own) == own and self.fates.heir(removal.node) not in own
@@ -403,17 +397,30 @@ class Joining:
         self._links_changed(before, now)
         if before and not topology.links():
             self._out.append(Persist(Founded(alone=not is_leaving)))
-        if self.fates.removal(removal.node) is not None:  # and it has not joined again since
-            self._waves = {
-                node: wave
-                for node, wave in self._waves.items()
-                if removal.node not in wave.joined.link or (is_leaving and node == topology.me)
-            }
+        self._waves = {
+            node: wave
+            for node, wave in self._waves.items()
+            if removal.node not in wave.joined.link or (is_leaving and node == topology.me)
+        }
         if moves and announce:
             self.fates.note(Joined(removal.node, topology.me, removal.incarnation, left=True))
             joined = Joined(topology.me, self.fates.heir(removal.node), self._incarnation)
             self._waves[topology.me] = Wave(joined)
         return before != {each: topology.is_marked(each) for each in topology.links()}
+
+    def _send_away(self, removal: Removal) -> None:
+        """If the broker has joined here since it was removed, which nobody near had heard of, that was in
+        vain: its name is used up."""
+        own = link(self._topology.me, removal.node)
+        if self.state is JoinState.VALID_JOINED and self._topology.is_marked(own):
+            self._forget(own)
+        last = self._completed.get(removal.node)
+        if (
+            last is not None
+            and last.join_point == self._topology.me
+            and last.incarnation > removal.incarnation
+        ):
+            self.fates.note(replace(last, left=True))
 
     def _links_changed(self, before: Mapping[Link, bool], now: Micros) -> None:
         """Make durable what the tree is now."""
@@ -425,9 +432,8 @@ class Joining:
                 self._out.append(Persist(LinkAdded(each, marked=marked)))
         self._marked_at = {each: self._marked_at.get(each, now) for each, marked in after.items() if marked}
 
-    def be_removed(self, removal: Removal) -> None:
-        """This node was removed: it has no place any more, and may join again in a later life only."""
-        self._out.append(Persist(IncarnationStarted(max(removal.incarnation, self._incarnation))))
+    def be_removed(self) -> None:
+        """This node was removed: it has no place any more, and its name is used up."""
         self._out += [Persist(LinkRemoved(each)) for each in self._topology.links()]
         self._out += [Persist(Founded(alone=False)), Stopped(removed=True)]
         self._topology.rebuild({})

@@ -45,7 +45,6 @@ from gapless.core.model import Identity, Incarnation, Micros, NodeId, Path, link
 from gapless.core.overlay.frontier import Frontier, proxies, walk
 from gapless.core.overlay.joining import Joining, JoinState, Wave
 from gapless.core.overlay.membership import Membership
-from gapless.core.overlay.mending import Mending
 from gapless.core.overlay.partitions import Partitions
 from gapless.core.overlay.recovered import Recovered
 from gapless.core.overlay.removing import Removing
@@ -110,12 +109,10 @@ class Overlay:
             out,
             founder=founder,
             fates=earlier.fates,
-            member_since=earlier.member_since,
         )
         self._membership = Membership(identity, self.topology, self.sessions, self.joining, out)
         self.partitions = Partitions(self.topology, self.sessions, out)
         self.removing = Removing(self, out)
-        self.mending = Mending(self)
         self.telling = Telling(self, out)
         self.mended: list[Removal] = []
         """Brokers whose places others have taken since somebody looked."""
@@ -142,6 +139,8 @@ class Overlay:
         self._out.append(Persist(IncarnationStarted(self.identity.incarnation)))
         if self.joining.is_founder and not self.identity.network:
             self._membership.bind(f"{self._rng.getrandbits(64):016x}", self.state)
+        if self.joining.fates.removal(self.me) is not None:
+            self.joining.be_removed()
         self.joining.start(now)
         returning = not self.is_leaf and self.identity.incarnation > 1 and bool(self.topology.neighbours())
         self._become(NodeState.RECOVERING if returning else NodeState.OPERATIONAL)
@@ -262,7 +261,7 @@ class Overlay:
         self.telling.pass_on(news, self.topology.known() - known_before, besides=peer)
 
     def _on_fates(self, peer: NodeId, told: Sequence[Joined], now: Micros) -> None:
-        """Follow later news, also of own joins (a store may be lost); pass them on, and put others right."""
+        """Follow later news of others, pass them on, and put others right; of itself a node knows best."""
         fates, topology = self.joining.fates, self.topology
         for each in told:
             mine = fates.of(each.node, each.join_point)
@@ -271,8 +270,8 @@ class Overlay:
                 later = (mine,) if mine else ()
                 self.telling.news(self.sessions.up[peer].identity, valid, later, fates.removals())
             elif (
-                (each.node != self.me or not each.left)
-                and (fates.knows(each.node) or mine is not None or each.join_point in topology)
+                each.node != self.me
+                and (mine is not None or each.join_point in topology)
                 and fates.note(each)
             ):
                 if each.left and each.node == self.identity.home and topology.is_valid(each.link):
@@ -467,6 +466,11 @@ class Overlay:
             if node in self.topology and node not in frontier.down:
                 return None
         return None
+
+    def mended_path(self, path: Path) -> Path:
+        """The path on the tree of now: whoever tells it may not know that a broker on it was removed."""
+        fates = self.joining.fates
+        return fates.mended(path, self.me) if fates.has_removals else path
 
     def bypassed(self, peer: NodeId) -> list[NodeId]:
         """The brokers between this node and a peer with a session: those that the session goes round."""

@@ -12,7 +12,6 @@ from gapless.core.effects import (
     LinkAdded,
     LinkFate,
     LinkRemoved,
-    MemberSince,
     NetworkBound,
     PartlyKnown,
     Record,
@@ -27,7 +26,6 @@ class Recovered:
 
     def __init__(self, records: Iterable[Record], out: list[Effect]) -> None:
         self.incarnation: Incarnation = 0
-        self.member_since: Incarnation = 0
         self.network = ""
         """The id of the network; empty where it is not known yet."""
         self.is_alone: bool | None = None
@@ -50,8 +48,6 @@ class Recovered:
                 self.links[added] = marked
             case LinkRemoved(link=gone):
                 self.links.pop(gone, None)
-            case MemberSince(incarnation=incarnation):
-                self.member_since = incarnation
             case PartlyKnown(nodes=nodes):
                 self.partly_known = nodes
             case Founded(alone=alone):

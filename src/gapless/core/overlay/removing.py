@@ -25,8 +25,8 @@ forgotten. Nobody may have acted on it then: a client with another home than the
 ever for what waits for it elsewhere. That is what step 4 is for. Brokers hear of the removal before anything
 else that the centre does in the new tree, so none of them has seen any of it.
 
-The broker that is removed may turn out to live, or be started again from its old store. To the others its
-life is over: they tell it so, it stops, and it may join again in a later life.
+The broker that is removed may turn out to live, or be started again from its old store. To the others it
+is gone: they tell it so, and it stops. Its name is used up (``fates``): whatever replaces it has another one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from gapless.core.effects import Effect, RemovalAnswered, Send
-from gapless.core.messages.overlay import Joined, Neighbourhood, NodeState, Removal, RemovalAsked, RemovalVote
+from gapless.core.messages.overlay import Neighbourhood, NodeState, Removal, RemovalAsked, RemovalVote
 from gapless.core.model import Micros, NodeId
 
 if TYPE_CHECKING:
@@ -121,7 +121,6 @@ class Removing:
         lives |= {each: overlay.sessions.up[each].incarnation for each in poll.votes}
         seen = [vote.incarnation for vote in poll.votes.values() if vote is not None]
         last = max(overlay.sessions.lives.get(node, 0), *seen, 0) or max(lives.values())
-        last = max(last, overlay.joining.fates.last_life(node))
         return Removal(node, last, overlay.me, tuple(sorted(lives.items())))
 
     def _give_up(self, why: str) -> None:
@@ -133,7 +132,7 @@ class Removing:
         fates = self._overlay.joining.fates
         for node in list(self._unanswered):
             removal = fates.removal(node)
-            if removal is None or self._is_shared(removal):  # None: it has joined again since
+            if removal is None or self._is_shared(removal):  # None: so many others have been removed since
                 del self._unanswered[node]
                 self._answer(node)
 
@@ -151,12 +150,12 @@ class Removing:
         """Whether another broker has said that it has the removal too, or there is no other broker."""
         topology, up = self._overlay.topology, self._overlay.sessions.up
         near = (up[node] for node in topology.nodes() if node in up)  # of clients there may be many more
-        return not topology.neighbours() or any(removal.key in session.removals for session in near)
+        return not topology.neighbours() or any(removal.node in session.removals for session in near)
 
     def told(self, peer: NodeId, removals: Sequence[Removal]) -> None:
         """A broker has said which removals it has: others may hear now of those that are not news here."""
         overlay, before = self._overlay, self.known(to_client=True)
-        overlay.sessions.up[peer].removals |= dict.fromkeys(each.key for each in removals)
+        overlay.sessions.up[peer].removals |= {each.node for each in removals}
         if self.known(to_client=True) != before:
             for leaf in overlay.leaves():
                 overlay.telling.all(overlay.sessions.up[leaf].identity)
@@ -165,20 +164,8 @@ class Removing:
     # -- everybody near -----------------------------------------------------------------------------------
 
     def heard(self, told: Sequence[Removal]) -> list[Removal]:
-        """Note those that concern this node, and return what is news. What became of links is to be looked at
-        before the tree is mended, for a broker may have joined again since it was removed."""
-        near, fates = self._overlay.topology, self._overlay.joining.fates
-        news = [
-            each
-            for each in told
-            if (each.node in near or any(node in near for node, _ in each.neighbours))
-            and fates.note_removal(each)
-        ]
-        for each in news:
-            life = self._overlay.joining.joined_in.get(each.node, 0)
-            if each.node in near.neighbours() and life > each.incarnation:
-                fates.note(Joined(each.node, near.me, life))  # it has joined here since, and nobody knew
-        return news
+        """Note them, and return what is news: everybody has to know which names are used up."""
+        return [each for each in told if self._overlay.joining.fates.note_removal(each)]
 
     def is_outdated(self, peer: NodeId) -> bool:
         """Whether this node is the centre of a removal, and the peer lies where the broker was and has not
@@ -186,7 +173,7 @@ class Removing:
         overlay = self._overlay
         session = overlay.sessions.up[peer]
         return not session.identity.is_leaf and any(
-            each.key not in session.removals
+            each.node not in session.removals
             for each in overlay.joining.fates.removals()
             if each.centre == overlay.me and each.is_between(overlay.topology.way(peer))
         )
@@ -198,10 +185,7 @@ class Removing:
         """
         overlay = self._overlay
         if removal.node == overlay.me:
-            outlived = removal.incarnation >= overlay.identity.incarnation
-            is_member = overlay.has_place and overlay.joining.member_since <= removal.incarnation
-            if outlived or is_member:
-                overlay.joining.be_removed(removal)
+            overlay.joining.be_removed()
             return
         has_changed = overlay.joining.mend(removal, now, announce=not overlay.is_leaf)
         overlay.forget_hops()

@@ -58,8 +58,8 @@ class Session:
     redial: Redial | None = None
     """How the peer was to be dialed next when the session came. It still counts if the session ends without
     a word: who is sent away at once must not come back at once."""
-    removals: dict[tuple[NodeId, Incarnation], None] = field(default_factory=dict)
-    """The removals that the peer has told of, in order: which broker, and the last of its lives."""
+    removals: set[NodeId] = field(default_factory=set)
+    """The brokers of which the peer has said that they were removed."""
 
     @property
     def incarnation(self) -> Incarnation:

@@ -43,7 +43,9 @@ USUAL = (
 )
 WEARING = "wear a broker down"
 """What only seeds have whose leases are short: in others no lease ends."""
-FAULTS = (*USUAL, WEARING)
+RETURNING = "start a removed broker"
+"""What only seeds have that remove some."""
+FAULTS = (*USUAL, WEARING, RETURNING)
 """Acts that a seed may have or not."""
 CALM = ("publish", "burst", "subscribe", "unsubscribe", "connect", "heal")
 """Acts that every seed has."""
@@ -135,7 +137,8 @@ def features_of(seed: int) -> Features:
         proxying=rng.random() < 0.3,
         clock_steps=rng.random() < 0.5,
     )
-    return _wearing(features, Random(f"swarm {seed} {WEARING}"))
+    features = _wearing(features, Random(f"swarm {seed} {WEARING}"))
+    return _returning(features, Random(f"swarm {seed} {RETURNING}"))
 
 
 def _wearing(features: Features, rng: Random) -> Features:
@@ -144,6 +147,14 @@ def _wearing(features: Features, rng: Random) -> Features:
         return features
     squeeze = (WEARING, "publish", REST, "publish", REST, "publish", REST, "publish")
     return replace(features, faults=(*features.faults, WEARING), repertoire=(*features.repertoire, squeeze))
+
+
+def _returning(features: Features, rng: Random) -> Features:
+    """With a generator of its own, too."""
+    if "remove" not in features.faults or rng.random() < 0.5:
+        return features
+    squeeze = ("remove", REST, REST, rng.choice(("part", "down")), RETURNING, "publish", "publish", RETURNING)
+    return replace(features, faults=(*features.faults, RETURNING), repertoire=(*features.repertoire, squeeze))
 
 
 def _times(rng: Random) -> tuple[Latency, Timing]:

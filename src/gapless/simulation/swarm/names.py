@@ -1,5 +1,5 @@
-"""Names that come back or are in use: clients without their store, second brokers, and brokers of another
-network. (Second clients, and two clients that publish under one name, are in ``clients``.)"""
+"""Names that come back or are in use: clients without their store, removed brokers, second brokers, and
+brokers of another network. (Second clients, and two clients that publish under one name: ``clients``.)"""
 
 from __future__ import annotations
 
@@ -18,6 +18,23 @@ def lose_a_store(stage: Stage) -> bool:
     stage.world.crash(victim, silently=stage.rng.random() < 0.5)
     stage.lost_stores[victim] = None
     stage.crashed(victim)
+    return True
+
+
+def start_a_removed_broker(stage: Stage) -> bool:
+    """Somebody starts a broker that was removed, from its old store, or without one through a broker that may
+    not have heard of that. When everybody has, it must have stopped; meanwhile it is no member."""
+    world, rng = stage.world, stage.rng
+    removed = [name for name in world.removed() if not world.hosts[name].is_up]
+    members = [name for name in stage.members() if name not in stage.leaving]
+    if not removed or not members:
+        return False
+    name = rng.choice(removed)
+    if rng.random() < 0.5:
+        world.restart(name)
+    else:
+        world.replace(name, join=(rng.choice(members),))
+    world.departed[name] = None
     return True
 
 

@@ -93,6 +93,7 @@ def judge(script: Script, trouble: dict[str, int]) -> Outcome:
     waiting = {"counts anew untold": untold(world.trace)}
     if not raised:
         waiting |= {"never confirmed": unconfirmed(world), "never left custody": in_custody(world)}
+        waiting |= {"removed and there": sum(world.hosts[name].is_up for name in world.removed())}
     counts = {str(kind): count for kind, count in report.counts.items()} | trouble
     counts |= {kind: count for kind, count in waiting.items() if count} | stage.trouble
     return Outcome(

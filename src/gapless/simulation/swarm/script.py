@@ -6,7 +6,7 @@ from gapless.core.model import SECOND, Micros
 from gapless.simulation.swarm import crashes, links, membership, names
 from gapless.simulation.swarm.aiming import Aims
 from gapless.simulation.swarm.clients import Crowd
-from gapless.simulation.swarm.features import CALM, WEARING
+from gapless.simulation.swarm.features import CALM, RETURNING, WEARING
 from gapless.simulation.swarm.leases import Leases
 from gapless.simulation.swarm.squeezes import KINDS, REST
 from gapless.simulation.swarm.stage import Act, Stage
@@ -55,6 +55,7 @@ class Script:
             "aim at a message": self.aims.at_a_message,
             "aim at a phase": self.aims.at_a_phase,
             WEARING: crashes.wear_down,
+            RETURNING: names.start_a_removed_broker,
             "publish": crowd.publish,
             "burst": crowd.burst,
             "subscribe": crowd.subscribe,

@@ -115,11 +115,11 @@ class PublisherBroker(BrokerOrder):
 
     def broker_removed(self, removal: Removal, now: Micros) -> None:
         """No way leads through the broker any more; who has its place begins anew with those behind it."""
-        ways = self.subscriptions.mend(removal)
+        self.subscriptions.mend()
         if self.overlay.me == removal.centre:
             behind = [each for each in self.peers if self.overlay.removing.is_outdated(each)]
             self.forwarding.begin_anew(behind, now)
-        self.forwarding.mend(removal, ways)
+        self.forwarding.mend(removal.node)
 
     def _sessions_changed(self) -> None:
         self.forwarding.resend()

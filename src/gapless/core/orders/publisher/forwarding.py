@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from gapless.core.messages.overlay import Removal
 from gapless.core.messages.publisher import Acknowledgement, Header, Run, Stay, Taken
 from gapless.core.model import Event, Generation, Micros, NodeId, Partition, Path, SubscriptionId
 from gapless.core.orders.publisher.custody import (
@@ -453,19 +452,15 @@ class Forwarding:
             self._note_idle(source, stream, now)
         self.vectors.forget()
 
-    def mend(self, removal: Removal, ways: Mapping[Path, Path]) -> None:
+    def mend(self, gone: NodeId) -> None:
         """A broker was removed: what waits for targets goes to them on the new tree, on which nobody has gone
         round that broker."""
-
-        def way_of_now(path: Path) -> Path:
-            return ways[path] if path in ways else self._overlay.mending.mended_path(path, removal)
-
         for group in self.custody.by_route():
-            waiting = mended(group[0].waiting, way_of_now)
+            waiting = mended(group[0].waiting, self._overlay.mended_path)
             for held in group:
                 held.waiting = waiting
                 steps = zip(held.header.path, held.numbers, strict=False)
-                kept = [(step, number) for step, number in steps if step != (removal.node, 0)]
+                kept = [(step, number) for step, number in steps if step != (gone, 0)]
                 if len(kept) < len(held.header.path):
                     held.header = replace(held.header, path=tuple(step for step, _ in kept))
                     held.numbers = tuple(number for _, number in kept)

@@ -19,7 +19,6 @@ from typing import NamedTuple
 from gapless.core.messages.publisher import Body, Confirmation, Taken
 from gapless.core.model import Generation, Identity, Incarnation, NodeId, Path, SubscriptionId
 from gapless.core.orders.base import parsed
-from gapless.core.overlay.fates import RemovalKeys
 from gapless.matching import MatchIndex
 
 
@@ -84,9 +83,6 @@ class Entry:
     """It has ended because its client could not be reached."""
     rival: Incarnation = 0
     """Another life under the client's name: that which has ended it, or in spite of which it goes on."""
-    ahead: RemovalKeys = frozenset()
-    """Removals that were not known here when the way was told, and to whoever told it: it is a way on the
-    tree after them."""
 
     @property
     def target(self) -> NodeId:
@@ -166,18 +162,17 @@ class SubscriptionLog:
         body: Body,
         missed: Missed,
         rival: Incarnation = 0,
-        ahead: RemovalKeys = frozenset(),
     ) -> Entry:
         """Add a subscription."""
         self.length += 1
-        entry = Entry(self.length, subscription, body, missed, rival=rival, ahead=ahead)
+        entry = Entry(self.length, subscription, body, missed, rival=rival)
         self._entries[subscription] = entry
         self._indexes.setdefault(body.topic, MatchIndex()).add(subscription, parsed(body.selector))
         if not body.path:
             self.pathless[subscription] = None
         return entry
 
-    def learn_path(self, subscription: SubscriptionId, path: Path, ahead: RemovalKeys) -> Path | None:
+    def learn_path(self, subscription: SubscriptionId, path: Path) -> Path | None:
         """Take a longer path to the same node; returns where it ended before, ``None`` if it is no news.
 
         A broker that restarted may hear of a subscription first from a broker that is farther from the
@@ -188,7 +183,6 @@ class SubscriptionLog:
         if len(path) <= len(known) or path[len(path) - len(known) :] != known:
             return None
         entry.body = Body(entry.body.client, entry.body.topic, entry.body.selector, path)
-        entry.ahead = ahead
         self.pathless.pop(subscription, None)
         return ended_at
 

@@ -18,7 +18,6 @@ from gapless.core.effects import (
     Send,
 )
 from gapless.core.limits import Limits
-from gapless.core.messages.overlay import Removal
 from gapless.core.messages.publisher import (
     Acknowledged,
     Body,
@@ -40,7 +39,6 @@ from gapless.core.orders.publisher.log import (
     made_in,
 )
 from gapless.core.orders.publisher.settling import Settling
-from gapless.core.overlay.fates import RemovalKeys
 from gapless.core.overlay.overlay import Overlay
 
 
@@ -125,14 +123,12 @@ class Subscriptions:
         if log.last:
             self._out.append(Send(peer, LogReceived()))
         is_leaf = self._overlay.sessions.up[peer].identity.is_leaf
-        known = self._overlay.mending.known_to(peer, log.removals)
-        ahead = self._overlay.mending.unknown(known)
-        for each in (self._mended(entry, known) for entry in log.entries):
+        for each in map(self._mended, log.entries):
             if is_leaf and not (each.news or each.ended or self._knows(each.subscription)):
                 self._claimed.setdefault(peer, []).append(each)
                 self._settling.want(("log", peer))
             else:
-                self._on_line(peer, each, now, ahead)
+                self._on_line(peer, each, now)
         self._use_longer_ways(now)
 
     def _knows(self, subscription: SubscriptionId) -> bool:
@@ -152,7 +148,7 @@ class Subscriptions:
                         self._out.append(Send(peer, Log((LogEntry(0, line.subscription, ended=True),))))
         self._use_longer_ways(now)
 
-    def _on_line(self, peer: NodeId, line: LogEntry, now: Micros, ahead: RemovalKeys = frozenset()) -> None:
+    def _on_line(self, peer: NodeId, line: LogEntry, now: Micros) -> None:
         mine, peer_log = self._log.get(line.subscription), self._peers[peer]
         if not self._may_say(peer, line, mine):
             return
@@ -165,9 +161,9 @@ class Subscriptions:
                 return
             if line.body is None or not is_selector(line.body.selector):
                 return
-            mine = self._accept(line, line.body, ahead)
+            mine = self._accept(line, line.body)
         elif line.body is not None:
-            self._learn_path(mine, line.body.path, peer, ahead)
+            self._learn_path(mine, line.body.path, peer)
         if line.ended:
             peer_log.ended[line.subscription] = None
             self.endings.look_at(line.subscription)
@@ -179,22 +175,17 @@ class Subscriptions:
         peer_log.told(line.subscription, line.index)
         self._touched[line.subscription] = None
 
-    def _mended(self, entry: LogEntry, known: RemovalKeys) -> LogEntry:
+    def _mended(self, entry: LogEntry) -> LogEntry:
         """The entry as it is on the tree of now: who told it may know of fewer removals."""
         if entry.body is None:
             return entry
-        path = self._overlay.mending.told_path(entry.body.path, known)
+        path = self._overlay.mended_path(entry.body.path)
         return entry if path is entry.body.path else replace(entry, body=replace(entry.body, path=path))
 
-    def mend(self, removal: Removal) -> dict[Path, Path]:
-        """A broker was removed: no way leads through it. Returns what has become of the ways."""
-        ways: dict[Path, Path] = {}
+    def mend(self) -> None:
+        """A broker was removed: no way leads through it."""
         for entry in self._log.after(0):
-            path = entry.body.path
-            if removal.key not in entry.ahead:
-                entry.body = replace(entry.body, path=self._overlay.mending.mended_path(path, removal))
-            ways[path] = entry.body.path
-        return ways
+            entry.body = replace(entry.body, path=self._overlay.mended_path(entry.body.path))
 
     def _answer_forgotten(self, peer: NodeId, entry: LogEntry) -> None:
         """Who speaks of a subscription that has ended is told so: a broker, which waits until all know it,
@@ -214,32 +205,32 @@ class Subscriptions:
         owner = mine.body.client if mine is not None else body.client if body is not None else peer
         return owner == peer
 
-    def _learn_path(self, entry: Entry, path: Path, teller: NodeId, ahead: RemovalKeys) -> None:
+    def _learn_path(self, entry: Entry, path: Path, teller: NodeId) -> None:
         """The way to a client may be known farther now; if none was known, tell it those who may not know it
         either."""
         had_none = not entry.body.path
-        former = self._log.learn_path(entry.subscription, path, ahead)
+        former = self._log.learn_path(entry.subscription, path)
         if former is None:
             return
         self._former.setdefault(entry.subscription, former)
         for peer, peer_log in self._peers.items() if had_none else ():
             if peer != teller and peer in self._overlay.topology:
                 line = self._line(entry, peer, peer_log, with_body=True)
-                self._out.append(Send(peer, Log((line,), removals=self._overlay.mending.count)))
+                self._out.append(Send(peer, Log((line,))))
 
     def _use_longer_ways(self, now: Micros) -> None:
         if self._former:
             former, self._former = self._former, {}
             self._forwarding.paths_learned(former, now)
 
-    def _accept(self, line: LogEntry, body: Body, ahead: RemovalKeys) -> Entry:
+    def _accept(self, line: LogEntry, body: Body) -> Entry:
         if body.client not in self._peers and body.path[:1] == (body.client,):
             self.has_absent |= len(body.path) == 1 or body.path[-1] in self._overlay.frontier.down
         self._has_news = True
         for peer_log in self._peers.values():
             peer_log.untold[line.subscription] = None
         missed = self._forwarding.presence.missed(body.topic)
-        return self._log.append(line.subscription, body, missed, line.rival, ahead)
+        return self._log.append(line.subscription, body, missed, line.rival)
 
     def _end(
         self,
@@ -350,7 +341,7 @@ class Subscriptions:
             for piece in pieces(lines, self._limits.piece):
                 sent += len(piece)
                 is_last = slowly and sent == len(lines)
-                log = Log(piece, last=is_last, removals=self._overlay.mending.count)
+                log = Log(piece, last=is_last)
                 self._out.append(Send(peer, log, low=slowly))
 
     def _is_long(self, peer: NodeId, entries: Sequence[Entry]) -> bool:
