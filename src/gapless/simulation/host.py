@@ -280,6 +280,8 @@ class SimulatedHost:
                     world.network.send(self.name, connection, effect)
             elif type(effect) is not Persist:
                 self._perform_one(effect)
+                if self.node is None:
+                    return  # it has stopped
 
     def _perform_one(self, effect: Effect) -> None:
         world = self.world
