@@ -36,7 +36,7 @@ ENDINGS = {
     "remove and start again": 1,
 }
 """What may happen to a broker that is killed for good."""
-ACTS = {**FAILURES, "join": 2, **ENDINGS}
+ACTS = {**FAILURES, "join": 4, **ENDINGS}
 
 
 class Brokers:
@@ -98,9 +98,11 @@ class Brokers:
         if count < MOST and len(up) > 1:
             found["join"] = [self._new_name()]
         if not any(kind in ENDINGS for kind in self.down.values()):  # of two adjacent ones neither could be
-            found |= dict.fromkeys(ENDINGS, mortal)
-            found["remove at the edge"] = [name for name in mortal if degrees[name] == 1 and count > FEWEST]
-            found["remove inside"] = [name for name in mortal if degrees[name] > 1 and count > FEWEST]
+            found["replace by another name"] = mortal
+            if count > FEWEST:
+                found["remove at the edge"] = [name for name in mortal if degrees[name] == 1]
+                found["remove inside"] = [name for name in mortal if degrees[name] > 1]
+                found["remove and start again"] = mortal
         return found
 
     async def _look_at_tree(self) -> None:
