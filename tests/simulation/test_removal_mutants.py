@@ -50,7 +50,14 @@ MUTANTS = {
         Mutant("nothing-said-again", Node, "_begin_anew", lambda *_: None),
         Mutant("no-fence", Joining, "be_removed", lambda *_: None),
         Mutant("home-for-ever", Fates, "heir", lambda _, self, node: node),
-        Mutant("links-come-back", Fates, "current", lambda _, self, link: link),
+        Mutant("links-come-back", Fates, "current", lambda _, self, link, besides=None: link),
+        Mutant(
+            "who-leaves-is-gone-at-once",
+            Fates,
+            "current",
+            lambda original, self, link, besides=None: original(self, link),
+        ),
+        Mutant("who-leaves-is-held-where-it-was", Joining, "_go_on_leaving", lambda *_: None),
         Mutant("votes-do-not-count", Removing, "_why_not", lambda *_: None),
         Mutant("who-is-not-known-is-not-there", Removing, "_may_have_others", lambda *_: False),
         Mutant("gone-round-for-ever", Forwarding, "mend", lambda *_: None),
@@ -155,6 +162,50 @@ def each_has_the_other_removed() -> bool:
     return stands and not world.hosts["b"].is_up and scene.got("s") == [1, 2]
 
 
+def who_leaves_hears_of_a_removal() -> bool:
+    """d leaves, and before a knows, it hears that x is removed. It must not take itself to be gone: b loses
+    its store, and a would be the only one left to say that d is not coming back."""
+    scene = Scene(chain("x", "a", "b", "d"), p="b", s="a")
+    world = scene.world
+    crash_for_good(world, "x")
+    scene.slow(("b", "a"), milliseconds=500)
+    world.leave("d")
+    scene.run(10)
+    world.remove("x")
+    scene.run(50)
+    world.crash("b", lossy=True)
+    scene.slow(("b", "a"), milliseconds=1)
+    scene.run(3_000)
+    world.replace("b", join=("a",))
+    scene.run(5_000)
+    scene.subscribe("s")
+    scene.run(1_000)
+    scene.publish("1")
+    world.run_for(RECOVERED)
+    return "d" in world.departed and own_links(world) == {("a", "b")} and not scene.faults(s=[1])
+
+
+def who_leaves_gets_another_neighbour() -> bool:
+    """d agrees that x be removed, sees it again, and leaves it. x cannot tell c, which removes it: so d is a
+    neighbour of c now, and leaves that."""
+    scene = Scene(chain("a", "c", "x", "d"))
+    world = scene.world
+    for name in "ac":
+        world.cut(name, "x")
+    crash_for_good(world, "x")
+    scene.slow(("d", "c"), milliseconds=500)
+    world.remove("x")
+    scene.run(2)
+    world.restart("x")
+    scene.run(50)
+    scene.slow(("x", "d"), milliseconds=700)
+    world.leave("d")
+    scene.run(400)
+    assert world.broker("d").overlay.joining.is_leaving
+    world.run_for(RECOVERED)
+    return {*world.departed} == {"d", "x"} and own_links(world) == {("a", "c")}
+
+
 def one_neighbour_sees_it() -> bool:
     world = start_network(STAR, {})
     for name in "abcdf":
@@ -241,6 +292,8 @@ CAUGHT: dict[str, tuple[Story, tuple[Any, ...]]] = {
     "no-fence": (who_is_gone_starts_again, ((),)),
     "home-for-ever": (a_client_of_who_is_gone, ((),)),
     "links-come-back": (who_is_gone_starts_again, ((),)),
+    "who-leaves-is-gone-at-once": (who_leaves_hears_of_a_removal, ((),)),
+    "who-leaves-is-held-where-it-was": (who_leaves_gets_another_neighbour, ((),)),
     "votes-do-not-count": (one_neighbour_sees_it, ((),)),
     "who-is-not-known-is-not-there": (a_neighbour_that_has_come_nearer_is_gone_too, ((),)),
     "gone-round-for-ever": (the_next_failure_is_the_first_again, ((),)),

@@ -70,11 +70,12 @@ class Fates:
         """Whether one of its two brokers has left the link."""
         return self.current(each) != each
 
-    def current(self, each: Link) -> Link | None:
-        """What the link is today: itself, the one that a removal has made of it, or nothing."""
+    def current(self, each: Link, *, besides: NodeId | None = None) -> Link | None:
+        """What the link is today: itself, the one that a removal has made of it, or nothing; whatever the
+        broker besides has announced of it."""
         for _ in range(len(self._removed) + 1):
             a, b = each
-            gone = self._gone(a, b) or self._gone(b, a)
+            gone = self._gone(a, b, besides) or self._gone(b, a, besides)
             if gone is None:
                 return each
             if isinstance(gone, Joined):
@@ -85,13 +86,15 @@ class Fates:
             each = link(gone.centre, other)
         return None
 
-    def _gone(self, node: NodeId, neighbour: NodeId) -> Joined | Removal | None:
+    def _gone(
+        self, node: NodeId, neighbour: NodeId, besides: NodeId | None = None
+    ) -> Joined | Removal | None:
         """How the node lost the link, if nothing later says that it has it again."""
         removal = self._removed.get(node)
         if removal is not None and removal.had(neighbour):
             return removal
         fate = self._last.get((node, neighbour))
-        if fate is None or not fate.left:
+        if fate is None or not fate.left or node == besides:
             return None
         return fate if self._made_in(node, neighbour) <= fate.incarnation else None
 

@@ -17,7 +17,9 @@ announced to somebody who does not know it is told what it missed.
 
 *Leaving* for good is the same wave with another operation: a broker at the edge of the tree announces that it
 has left; everybody near takes its link out, from the outside in, and when its own wave is complete it stops.
-The wish is durable: a leaving broker that crashes goes on leaving. ``fates`` keeps latecomers from bringing
+The wish is durable: a leaving broker that crashes goes on leaving. Its link is there until that wave is
+complete, whatever removals it hears of meanwhile: if it stopped before, its neighbour might be the only one
+to know, and lose its store; all others would wait for it for ever. ``fates`` keeps latecomers from bringing
 the link back. ``removing`` takes out a broker that cannot leave by itself.
 """
 
@@ -26,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -379,16 +382,18 @@ class Joining:
 
         All its links change at once. A link to it that the removal does not name is nobody's business but
         its owner's, which may have joined there without having been heard of: it goes to the centre too, and
-        announces that. Who is the last one is a network by itself.
+        announces that. Who leaves has only said so yet: it keeps its link, and leaves whoever has the
+        neighbour's place. Who is the last one is a network by itself.
         """
         topology, is_leaving = self._topology, self.is_leaving
         self._send_away(removal)
         before = {each: topology.is_marked(each) for each in topology.links()}
         own = link(topology.me, removal.node)
-        moves = own in before and self.fates.current(own) == own and self.fates.heir(removal.node) not in own
+        now_there = partial(self.fates.current, besides=topology.me)
+        moves = own in before and now_there(own) == own and self.fates.heir(removal.node) not in own
         after = dict.fromkeys(filter(None, map(self.fates.current, removal.made)), False)
         for each, marked in before.items():
-            current = self.fates.current(each)
+            current = now_there(each)
             if moves and each == own:
                 current = link(topology.me, self.fates.heir(removal.node))
             if current is not None:
@@ -402,11 +407,18 @@ class Joining:
             for node, wave in self._waves.items()
             if removal.node not in wave.joined.link or (is_leaving and node == topology.me)
         }
-        if moves and announce:
+        if is_leaving:
+            self._go_on_leaving()
+        elif moves and announce:
             self.fates.note(Joined(removal.node, topology.me, removal.incarnation, left=True))
             joined = Joined(topology.me, self.fates.heir(removal.node), self._incarnation)
             self._waves[topology.me] = Wave(joined)
         return before != {each: topology.is_marked(each) for each in topology.links()}
+
+    def _go_on_leaving(self) -> None:
+        """Announce it anew, in the tree of now; who is alone there has nobody to tell, and stops."""
+        if self._topology.neighbours():
+            self.leave()
 
     def _send_away(self, removal: Removal) -> None:
         """If the broker has joined here since it was removed, which nobody near had heard of, that was in
