@@ -279,6 +279,30 @@ def what_an_earlier_client_denies() -> list[str]:
     return scene.faults(resets=1, **{"s'": [3]})
 
 
+def what_a_second_client_does_not_reach() -> list[str]:
+    """The second s is at a, since its own broker is down, and so is the next one. It is told that whatever
+    lies behind c is not promised. The trace must say so of d, though the first s, which is there, knows d."""
+    scene = Scene(chain("a", "b", "c", "d"), p="d", s="d")
+    scene.world.add_client_twin("s", home="b")
+    scene.run(500)
+    for broker in ("b", "c"):
+        scene.world.crash(broker)
+    scene.run(500)
+    scene.subscribe("s'")
+    scene.run(2_000)
+    unreachable = scene.unreachable("s'")
+    scene.world.crash("s")
+    scene.publish("x")
+    scene.run(500)
+    for broker in ("b", "c"):
+        scene.world.restart(broker)
+    scene.run(5_000)
+    scene.publish("x")
+    scene.run(1_000)
+    named = [] if unreachable == ("b", "c", "d") else [f"{unreachable} are said to be unreachable"]
+    return [*named, *scene.faults(resets=0, **{"s'": [2]})]
+
+
 STORIES: dict[Story, tuple[str, ...]] = {
     what_an_earlier_client_denies: ("denied-and-forgotten",),
     a_twin_does_not_evict_the_first: ("any-life-replaces-a-session",),
@@ -296,6 +320,7 @@ STORIES: dict[Story, tuple[str, ...]] = {
     the_clocks_say_who_is_the_later_one: ("rivals-never-yield",),
     nothing_is_delivered_once_the_name_is_lost: ("who-has-lost-its-name-goes-on",),
     a_client_that_comes_back_at_another_broker: ("names-alone-tell-clients",),
+    what_a_second_client_does_not_reach: (),
 }
 """Each story, and the mutants that get it wrong."""
 

@@ -251,4 +251,4 @@ def test_whom_a_partition_cuts_off_is_found_though_a_join_closes_a_circle() -> N
     """b4 is about to join b2 as well, behind all that b0 knows."""
     world = start_chain(*(f"b{k}" for k in range(5)))
     world.hosts["b4"].store.append(LinkAdded(("b2", "b4")))
-    assert brokers_in(world, [Partition("b0", 1, ("b1", "b2"))]) == ("b1", "b2", "b3", "b4")
+    assert brokers_in(world, [Partition("b0", 1, ("b1", "b2"))], "c") == ("b1", "b2", "b3", "b4")

@@ -293,7 +293,7 @@ class SimulatedHost:
                 if self.on_receipt is not None:
                     self.on_receipt(effect)
             case Live() | Reset():
-                world.recorder.promised(effect)
+                world.recorder.promised(self.name, effect)
             case Connect(peer=peer, via=via):
                 world.network.dial(self.name, peer, via)
             case Disconnect(peer=peer):

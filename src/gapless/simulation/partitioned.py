@@ -12,14 +12,18 @@ if TYPE_CHECKING:
     from gapless.simulation.world import World
 
 
-def brokers_in(world: World, partitions: Sequence[Partition]) -> tuple[NodeId, ...]:
+def brokers_in(world: World, partitions: Sequence[Partition], told: NodeId) -> tuple[NodeId, ...]:
     """The brokers of partitions, and those behind that their detector does not know of: what lies
-    behind a barrier, or has joined behind a partition. Only the world knows them."""
+    behind a barrier, or has joined behind a partition. Only the world knows them.
+
+    ``told`` is the machine of the client that they are told. Those that it has detected itself go by its
+    name, and another client of that name, elsewhere, knows other brokers."""
+    me = world.twins.get(told, told)
     found: dict[NodeId, None] = {}
     tree = adjacent(world) if partitions else {}
     for partition in partitions:
         found |= dict.fromkeys(partition.nodes)
-        detector = world.hosts[partition.detector].node
+        detector = world.hosts[told if partition.detector == me else partition.detector].node
         known = detector.overlay.topology if detector is not None else ()
         seen = dict.fromkeys((partition.detector, *partition.nodes)[-2:])
         behind = [partition.nodes[-1]]

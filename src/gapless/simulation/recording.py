@@ -105,7 +105,7 @@ class Recorder:
                 )
             )
 
-    def promised(self, effect: Live | Reset) -> None:
+    def promised(self, client: NodeId, effect: Live | Reset) -> None:
         """A client was told from where on its subscription is promised."""
         if isinstance(effect, Reset):
             self._add(
@@ -122,7 +122,7 @@ class Recorder:
                     t=self._world.now,
                     subscription=effect.subscription,
                     start=self.sources.start(effect.start),
-                    unreachable=brokers_in(self._world, effect.unreachable),
+                    unreachable=brokers_in(self._world, effect.unreachable, client),
                 )
             )
 
