@@ -249,6 +249,24 @@ def test_nobody_leaves_through_whom_another_is_still_to_join(monkeypatch: pytest
     assert not membership.leave(stage), "b0 is needed"
 
 
+def test_nobody_leaves_who_has_the_place_of_a_client_s_home() -> None:
+    """The client q knows b0, its own broker, and b1. It does not hear that b0 is removed, and b1 is at the
+    edge now: if that left too, nobody could say to q where the network is."""
+    script = calm(brokers=4, clients=0)
+    stage, world = script.stage, script.stage.world
+    world.add_client("q", "b0")
+    world.run_for(SECOND)
+    world.crash("b0")
+    world.run_for(SECOND)
+    world.cut("q", "b1")
+    world.remove("b0")
+    world.run_until(lambda: "b0" in world.departed, within=SECOND)
+    assert world.home("q") == "b0"
+    while membership.leave(stage):
+        pass
+    assert "b1" not in stage.leaving
+
+
 def test_what_is_under_way_is_lost_with_its_machine() -> None:
     for lossy in (False, True):
         script = calm()

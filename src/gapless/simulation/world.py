@@ -197,9 +197,16 @@ class World:
         )
 
     def home(self, client: NodeId) -> NodeId:
-        """The home of a client: the one that it was given, or who has the place of that broker now."""
+        """The home of a client: the one that it was given, or who has the place of that broker since, as far
+        as the client has heard."""
         node = self.hosts[client].node
         return (node.identity.home if node is not None else None) or self.homes[client]
+
+    def heir(self, broker: NodeId) -> NodeId:
+        """Who has the place of a broker by removals, whoever has heard of them."""
+        for _ in self._centres:
+            broker = self._centres.get(broker, broker)
+        return broker
 
     def add_foreign_broker(self, name: NodeId, near: NodeId) -> SimulatedHost:
         """A broker with the store of another network, which had a broker of that name too."""

@@ -42,8 +42,9 @@ def _crash(stage: Stage, victim: NodeId) -> None:
 
 
 def leave(stage: Stage) -> bool:
-    """A broker at the edge that nobody calls home leaves for good."""
-    homes = {stage.world.home(client) for client in stage.world.homes}
+    """A broker at the edge that is nobody's home leaves for good. It is that of who called a removed broker
+    home, too: a client that is away has not heard of the removal, and may know nobody else to ask."""
+    homes = {stage.world.heir(stage.world.home(client)) for client in stage.world.homes}
     needed = {*homes, *stage.leaving, *stage.needed()}
     members = [name for name in stage.members() if name not in needed]
     edge = [name for name in members if len(stage.neighbours(name)) == 1]
