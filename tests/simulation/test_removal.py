@@ -314,6 +314,18 @@ def test_a_removed_broker_that_starts_again_stops_with_and_without_its_store(gon
     assert_promises(world)
 
 
+def test_a_removed_broker_that_knows_it_stops_though_there_is_somebody_to_join() -> None:
+    """b has no store, asks a, and hears that it was removed. When it starts once more it knows that."""
+    world = start_network(chain("a", "b", "c"), {}, delta=1)
+    crash_for_good(world, "b")
+    remove(world, "b")
+    world.replace("b", join=("a",))
+    world.run_until(lambda: "b" in world.departed)
+    world.restart("b")
+    world.run_for(SECOND)
+    assert not world.hosts["b"].is_up
+
+
 def test_a_broker_that_is_removed_while_it_is_cut_off_stops_when_it_hears_of_it() -> None:
     """Nobody can see that it lives. To its clients and to the others it is a crash."""
     world = start_network(STAR, {"p": "x", "s": "f", "q": "a"}, delta=1)

@@ -32,7 +32,7 @@ from gapless.simulation.host import When
 from gapless.simulation.network import Latency
 from gapless.simulation.swarm import crashes, links, membership, names
 from gapless.simulation.swarm.aiming import PHASES, Shot
-from gapless.simulation.swarm.features import CALM, FAULTS, Features, features_of
+from gapless.simulation.swarm.features import CALM, FAULTS, RETURNING, Features, features_of
 from gapless.simulation.swarm.run import judge, play, prepare, simulate_swarm, untold
 from gapless.simulation.swarm.script import Script
 from gapless.simulation.swarm.squeezes import BEYOND, KINDS, REST, SQUEEZES
@@ -147,8 +147,9 @@ def test_no_more_fails_at_a_time_than_the_budget_allows(seed: int) -> None:
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_kind_of_fault_happens_and_does_no_harm(fault: str) -> None:
     happened, resets = 0, 0
+    faults = ("remove", fault) if fault == RETURNING else (fault,)
     for seed in range(3):
-        script = prepare(replace(PLAIN, faults=(fault,), delta=2, max_down=2, brokers=5), seed)
+        script = prepare(replace(PLAIN, faults=faults, delta=2, max_down=2, brokers=5), seed)
         outcome = judge(script, {} if play(script) else {"never at rest": 1})
         assert outcome.ok, outcome.counts
         happened += outcome.kinds.get(fault, 0)

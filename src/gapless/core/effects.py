@@ -259,10 +259,11 @@ class LeaveRefused(msgspec.Struct, frozen=True):
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """The broker has left the network for good: stop it. Its name may join again, in a later incarnation."""
+    """The broker has left the network for good: stop it. Its name may join again in a later incarnation,
+    unless it was removed."""
 
     removed: bool = False
-    """It did not leave by itself: it was removed while it was away."""
+    """It did not leave by itself: it was removed while it was away, and its name is used up."""
 
 
 class RemovalAnswered(msgspec.Struct, frozen=True):

@@ -141,7 +141,8 @@ class Overlay:
             self._membership.bind(f"{self._rng.getrandbits(64):016x}", self.state)
         if self.joining.fates.removal(self.me) is not None:
             self.joining.be_removed()
-        self.joining.start(now)
+        else:
+            self.joining.start(now)
         returning = not self.is_leaf and self.identity.incarnation > 1 and bool(self.topology.neighbours())
         self._become(NodeState.RECOVERING if returning else NodeState.OPERATIONAL)
         self.refresh(now)
