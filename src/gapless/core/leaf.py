@@ -79,8 +79,12 @@ class Leaf(Node[LeafOrder]):
         return not self._is_over and any(order.has_unheard_ends for order in self.orders.values())
 
     def _end_batch(self, now: Micros) -> None:
-        if any(order.name_is_lost for order in self.orders.values()):
-            self._name_taken(f"another client named {self.overlay.me} is connected elsewhere in the network")
+        for order in self.orders.values():
+            if order.name_is_lost:
+                self._name_taken(
+                    f"another client named {self.overlay.me} is connected elsewhere in the network"
+                )
+                return
 
     # -- requests ----------------------------------------------------------------------------------------
 

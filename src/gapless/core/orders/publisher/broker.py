@@ -242,7 +242,7 @@ class PublisherBroker(BrokerOrder):
         self.settling.look()
         self.subscriptions.accept_claims(now)
         self.subscriptions.stream()
-        for leaf in list(self._waiting):
+        for leaf in [*self._waiting]:
             self._maybe_admit(leaf, now)
         self.settling.flush()
         self.subscriptions.tell_given_up()

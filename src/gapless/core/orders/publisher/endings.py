@@ -60,6 +60,11 @@ class Endings:
         """Other sessions must know now."""
         self._to_look_at |= self._remembered
 
+    @property
+    def has_news(self) -> bool:
+        """Whether one of those that have ended may be known to all by now."""
+        return bool(self._to_look_at)
+
     def purge(self, sessions: Sequence[PeerLog], all_logs: Collection[PeerLog]) -> None:
         """Forget those that all sessions with brokers know to have ended; nobody is unreachable."""
         looked_at, self._to_look_at = self._to_look_at, {}

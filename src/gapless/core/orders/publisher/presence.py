@@ -108,8 +108,9 @@ class Presence:
     def forget(self, now: Micros, *, lease: Micros) -> None:
         """Forget what entered from publishers that left a lease ago: what was under way of them then has
         arrived by now, so nobody can get it out of turn."""
-        self._left |= dict.fromkeys(self._recovered, now)
-        self._recovered.clear()
+        if self._recovered:
+            self._left |= dict.fromkeys(self._recovered, now)
+            self._recovered.clear()
         while self._left:
             source, since = next(iter(self._left.items()))
             if since > now - lease:

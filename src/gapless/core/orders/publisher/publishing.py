@@ -212,6 +212,8 @@ class Publishing:
     def _note_without(self, publisher: str) -> None:
         """What is confirmed now did not go to those who were given up. The publisher may go on in another
         life, or in another client, at a home that has not heard of it."""
+        if not (self._told or self._without or self._noted):
+            return  # nobody was given up
         told = (each for names in self._told.values() for each in names)
         without = tuple(dict.fromkeys((*self._without, *told)))[-WITHOUT_MAX:]
         if without != self._noted.get(publisher, ()):
@@ -220,6 +222,8 @@ class Publishing:
 
     def _excluded(self) -> tuple[SubscriptionId, ...]:
         """The subscriptions that were given up elsewhere than at this home."""
+        if not (self._told or self._without):
+            return ()
         told = [each for peer, names in self._told.items() if peer != self.home for each in names]
         return tuple(dict.fromkeys((*self._without, *told)))
 

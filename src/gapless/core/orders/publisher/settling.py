@@ -120,6 +120,8 @@ class Settling:
 
     def flush(self) -> None:
         """Ask whoever has to be asked, answer whoever can be answered; the log was streamed before."""
+        if not self._needs and not self._questions:
+            return
         direction = self._overlay.direction
         needs = [(each.round, direction(peer)) for peer, each in self._questions.items()]
         needs += [(needed, None) for needed in self._needs.values()]

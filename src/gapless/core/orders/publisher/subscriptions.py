@@ -316,7 +316,7 @@ class Subscriptions:
     def purge(self) -> None:
         """Forget what has ended once every session knows it and nobody is unreachable (X-P0-19)."""
         frontier, sessions = self._overlay.frontier, self._overlay.sessions.up
-        if not (frontier.down or frontier.untried):
+        if self.endings.has_news and not (frontier.down or frontier.untried):
             brokers = [each for peer, each in self._peers.items() if not sessions[peer].identity.is_leaf]
             self.endings.purge(brokers, (*self._peers.values(), *self._remembered.values()))
 
