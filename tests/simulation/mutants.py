@@ -9,16 +9,17 @@ that catches it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import Any, TypeAlias
 
 import msgspec
 import pytest
 
 from gapless.core import names
-from gapless.core.effects import Effect, Record
+from gapless.core.effects import ClientAway, Effect, GuestTaken, Record, SubscriptionGivenUp
 from gapless.core.limits import Limits
 from gapless.core.messages.publisher import (
     Acknowledgement,
@@ -57,6 +58,17 @@ Original: TypeAlias = Callable[..., Any]
 """The method that a mutant replaces."""
 
 
+class Shows(Enum):
+    """How it is seen, while the protocol runs as it should, that the fault would have made a difference."""
+
+    ANSWER = auto()
+    """The method changes nothing: ask both versions."""
+    ARGUMENTS = auto()
+    """The fault is to call the original with other arguments, or not at all."""
+    CALL = auto()
+    """It may, whenever the method is called."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """A protocol with one fault."""
@@ -65,6 +77,8 @@ class Mutant:
     owner: Any
     method: str
     faulty: Callable[..., Any]
+    shows: Shows | Callable[..., bool] = Shows.CALL
+    """How that is seen; or a function that tells it of the arguments, before the call."""
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Break the protocol until the patch is undone."""
@@ -75,16 +89,28 @@ class Mutant:
 
         patch.setattr(self.owner, self.method, method)
 
+    def differs(self, original: Original, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether this call may have another effect than the original."""
+        if self.shows is Shows.ANSWER:
+            return bool(self.faulty(original, *args, **kwargs) != original(*args, **kwargs))
+        if self.shows is Shows.ARGUMENTS:
+            asked: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+            self.faulty(lambda *args, **kwargs: asked.append((args, kwargs)), *args, **kwargs)
+            return asked != [(args, kwargs)]
+        return self.shows is Shows.CALL or bool(self.shows(*args, **kwargs))
+
 
 MUTANTS: dict[str, Mutant] = {}
 
 
-def breaks(owner: Any, method: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def breaks(
+    owner: Any, method: str, shows: Shows | Callable[..., bool] = Shows.CALL
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The decorated function takes the place of the method; its first argument is the original."""
 
     def register(faulty: Callable[..., Any]) -> Callable[..., Any]:
         name = faulty.__name__.strip("_").replace("_", "-")
-        MUTANTS[name] = Mutant(name, owner, method, faulty)
+        MUTANTS[name] = Mutant(name, owner, method, faulty, shows)
         return faulty
 
     return register
@@ -96,6 +122,35 @@ def broken(name: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         MUTANTS[name].install(patch)
         yield
+
+
+@contextmanager
+def noting(names: Collection[str]) -> Iterator[set[str]]:
+    """The protocol as it is; and which of the faults might have made a difference to what runs meanwhile. The
+    others would not: as each of their calls has the same effect, all that follows is the same."""
+    found: set[str] = set()
+    by_place: dict[tuple[Any, str], list[Mutant]] = {}
+    for each in (MUTANTS[name] for name in names):
+        by_place.setdefault((each.owner, each.method), []).append(each)
+    with pytest.MonkeyPatch.context() as patch:
+        for (owner, method), mutants in by_place.items():
+            patch.setattr(owner, method, _noting(getattr(owner, method), mutants, found))
+        yield found
+
+
+def _noting(original: Original, mutants: Sequence[Mutant], found: set[str]) -> Original:
+    def method(*args: Any, **kwargs: Any) -> Any:
+        found.update(
+            each.name for each in mutants if each.name not in found and each.differs(original, args, kwargs)
+        )
+        return original(*args, **kwargs)
+
+    return method
+
+
+def _has(kind: type[Record]) -> Callable[[Any, Sequence[Record]], bool]:
+    """Whether the store of the node has such a record."""
+    return lambda self, records: any(isinstance(each, kind) for each in records)
 
 
 # -- the log (rules 1 to 3) --------------------------------------------------------------------------------
@@ -118,7 +173,7 @@ def log_on_active_sessions_only(original: Original, self: Subscriptions) -> None
     self._peers = everybody
 
 
-@breaks(Subscriptions, "_confirm")
+@breaks(Subscriptions, "_confirm", Shows.ARGUMENTS)
 def confirm_without_the_others(
     original: Original,
     self: Subscriptions,
@@ -130,7 +185,7 @@ def confirm_without_the_others(
     original(self, entry, replace(sides, others=[]), outgoing)
 
 
-@breaks(Subscriptions, "_confirm")
+@breaks(Subscriptions, "_confirm", Shows.ARGUMENTS)
 def untried_counts_as_reached(
     original: Original,
     self: Subscriptions,
@@ -142,7 +197,7 @@ def untried_counts_as_reached(
     original(self, entry, replace(sides, all_tried=True), outgoing)
 
 
-@breaks(Subscriptions, "_confirm")
+@breaks(Subscriptions, "_confirm", Shows.ARGUMENTS)
 def partitions_not_reported(
     original: Original,
     self: Subscriptions,
@@ -157,24 +212,25 @@ def partitions_not_reported(
 # -- being live (rule 4) -----------------------------------------------------------------------------------
 
 
-@breaks(Subscribing, "_is_too_early")
+@breaks(Subscribing, "_is_too_early", Shows.ANSWER)
 def deliver_before_live(original: Original, self: Subscribing, own: Own, *about: object) -> bool:
     """Rule 4: events are delivered before all sides have confirmed."""
     return own.live and bool(original(self, own, *about))
 
 
-@breaks(Subscribing, "_is_too_early")
+@breaks(Subscribing, "_is_too_early", Shows.ANSWER)
 def flow_begins_unreached(original: Original, self: Subscribing, own: Own, *about: object) -> bool:
     """Rule 4: the flow of a publisher begins although its broker was not reached."""
     return not own.live
 
 
-@breaks(Subscribing, "on_confirmed")
+@breaks(Subscribing, "on_confirmed", Shows.ARGUMENTS)
 def no_cut(
     original: Original, self: Subscribing, peer: NodeId, confirmations: tuple[Confirmation, ...]
 ) -> None:
     """Rule 3: what some broker took unaware is not left out."""
-    original(self, peer, [msgspec.structs.replace(each, cut={}, present=()) for each in confirmations])
+    cutless = tuple(msgspec.structs.replace(each, cut={}, present=()) for each in confirmations)
+    original(self, peer, cutless)
 
 
 # -- duplicates (rule 5) -----------------------------------------------------------------------------------
@@ -195,7 +251,7 @@ def no_duplicate_check_at_the_client(
 # -- matching and routing (rules 6 to 8) -------------------------------------------------------------------
 
 
-@breaks(PeerLog, "knew")
+@breaks(PeerLog, "knew", Shows.ANSWER)
 def no_evidence(original: Original, self: PeerLog, subscription: str, epoch: int) -> bool:
     """Rule 6: what a forwarder was not aware for is delivered nevertheless."""
     return True
@@ -285,7 +341,7 @@ def match_again_on_resend(original: Original, self: Forwarding) -> None:
 # -- beyond δ (rule 9) -------------------------------------------------------------------------------------
 
 
-@breaks(Vectors, "is_legitimate")
+@breaks(Vectors, "is_legitimate", Shows.ANSWER)
 def no_legitimacy(original: Original, self: Vectors, path: object) -> bool:
     """Rule 9: copies go on, unmarked, whatever they have bypassed."""
     return True
@@ -302,7 +358,7 @@ def one_held_stream_holds_all(
         original(self, hop, group)
 
 
-@breaks(Forwarding, "_still_waits")
+@breaks(Forwarding, "_still_waits", Shows.ANSWER)
 def the_vanished_hold_up(
     original: Original, self: Forwarding, hop: NodeId, source: Source, held: Held
 ) -> bool:
@@ -321,7 +377,7 @@ def numbers_alone_tell_duplicates(
     original(self, peer, run, now)
 
 
-@breaks(Forwarding, "_would_overtake")
+@breaks(Forwarding, "_would_overtake", Shows.ANSWER)
 def the_pathless_is_overtaken(
     original: Original, self: Forwarding, hop: NodeId, source: Source, held: Held
 ) -> bool:
@@ -329,12 +385,12 @@ def the_pathless_is_overtaken(
     return False
 
 
-@breaks(Held, "came_from")
+@breaks(Held, "came_from", Shows.ANSWER)
 def ways_lead_back(original: Original, self: Held, topology: Topology) -> None:
     """Rule 7: what was kept until its way is known goes back where it came from."""
 
 
-@breaks(Forwarding, "_would_overtake")
+@breaks(Forwarding, "_would_overtake", Shows.ANSWER)
 def who_waits_where_a_way_ends_is_overtaken(
     original: Original, self: Forwarding, hop: NodeId, source: Source, held: Held
 ) -> bool:
@@ -425,7 +481,7 @@ def superseded_and_forgotten(
         self.custody.streams[source].generation = (0, 0)
 
 
-@breaks(Forwarding, "supersede")
+@breaks(Forwarding, "supersede", lambda self, source, *_: source in self.presence.present)
 def who_has_moved_is_still_here(original: Original, self: Forwarding, source: Source, *about: Any) -> None:
     """Rule 3: a publisher is taken to publish here still, although a later generation came by."""
     here = self.presence.present.get(source)
@@ -469,13 +525,13 @@ def admit_at_once(original: Original, self: PublisherBroker, leaf: NodeId, now: 
     self._take(leaf, self._waiting.pop(leaf), now)
 
 
-@breaks(PublisherBroker, "_is_guest")
+@breaks(PublisherBroker, "_is_guest", Shows.ANSWER)
 def admit_whoever_moved(original: Original, self: PublisherBroker, leaf: NodeId) -> bool:
     """Rule 11: a client that has published elsewhere is taken like any other."""
     return False
 
 
-@breaks(PublisherBroker, "_is_guest")
+@breaks(PublisherBroker, "_is_guest", Shows.ANSWER)
 def admit_who_publishes_for_the_first_time(original: Original, self: PublisherBroker, leaf: NodeId) -> bool:
     """Rule 11: a client of another broker that has not published before is taken like one's own."""
     return bool(self._attached[leaf].stays)
@@ -487,25 +543,25 @@ def settled_once_is_settled(original: Original, self: Settling, purpose: Hashabl
     self._needs.setdefault(purpose, 0)
 
 
-@breaks(Settling, "want")
+@breaks(Settling, "want", Shows.ARGUMENTS)
 def guests_are_not_named(original: Original, self: Settling, purpose: Hashable, *about: object) -> None:
     """Rule 11: a broker that has not noticed that a client is gone takes it to publish there still."""
     original(self, purpose)
 
 
-@breaks(Settling, "_sides")
+@breaks(Settling, "_sides", Shows.ANSWER)
 def the_held_are_left_out(original: Original, self: Settling) -> list[NodeId]:
     """Rule 11: a peer whose long log is under way need not say what it knows."""
     return self._overlay.frontier.active
 
 
-@breaks(Settling, "_can_answer")
+@breaks(Settling, "_can_answer", Shows.ANSWER)
 def synced_at_once(original: Original, self: Settling, needed: int, besides: NodeId | None) -> bool:
     """Rule 11: a broker says that it knows everything before it does."""
     return True
 
 
-@breaks(Subscribing, "_breaks_the_promise")
+@breaks(Subscribing, "_breaks_the_promise", Shows.ANSWER)
 def guests_are_not_missed(
     original: Original, self: Subscribing, own: Own, publisher: str, taken: Taken
 ) -> bool:
@@ -513,27 +569,27 @@ def guests_are_not_missed(
     return not (own.unreached and taken.guest) and bool(original(self, own, publisher, taken))
 
 
-@breaks(Taken, "joined")
+@breaks(Taken, "joined", Shows.ANSWER)
 def the_last_home_hides_the_others(original: Original, self: Taken, other: Taken) -> Taken:
     """Rule 12: who took a name last hides what was missed of those who had it before, at other homes."""
     return max(self, other)
 
 
-@breaks(Subscribing, "_may_have_missed")
+@breaks(Subscribing, "_may_have_missed", Shows.ANSWER)
 def guests_begin_silently(original: Original, self: Subscribing, *about: object) -> bool:
     """Rule 12: the flow of a publisher that was at an unreached broker begins as if nothing lay before."""
     return False
 
 
-@breaks(Subscriptions, "_end")
+@breaks(Subscriptions, "_end", Shows.ARGUMENTS)
 def denied_and_forgotten(
     original: Original, self: Subscriptions, subscription: SubscriptionId, *about: Any, **why: Any
 ) -> None:
     """Rule 12: what an earlier client of a name denies ends like what its own client ends."""
-    original(self, subscription, *about, **{**why, "given_up": why.get("given_up") and not why.get("rival")})
+    original(self, subscription, *about, **(why | {"given_up": False} if why.get("rival") else why))
 
 
-@breaks(Endings, "_is_known")
+@breaks(Endings, "_is_known", Shows.ANSWER)
 def forget_the_given_up_when_neighbours_know(
     original: Original, self: Endings, subscription: SubscriptionId, session: PeerLog
 ) -> bool:
@@ -542,18 +598,18 @@ def forget_the_given_up_when_neighbours_know(
     return subscription in session.ended
 
 
-@breaks(Forwarding, "_missed_some")
+@breaks(Forwarding, "_missed_some", Shows.ANSWER)
 def who_is_known_now_was_known_then(original: Original, self: Forwarding, *about: object) -> bool:
     """Rule 12: a guest's broker does not say that it took events before it knew a subscription."""
     return False
 
 
-@breaks(Presence, "recover")
+@breaks(Presence, "recover", _has(GuestTaken))
 def guests_are_forgotten(original: Original, self: Presence, records: Iterable[Record]) -> None:
     """Rule 12: a broker that restarts does not know that it took events of guests."""
 
 
-@breaks(Subscribing, "_may_have_missed")
+@breaks(Subscribing, "_may_have_missed", Shows.ANSWER)
 def every_stay_counts_for_ever(original: Original, self: Subscribing, own: Own, *about: Any) -> bool:
     """Rule 12: where a publisher was before its last event that came is held against it again and again."""
     known_in, own.known_in = own.known_in, {}
@@ -573,7 +629,7 @@ def who_knew_what_was_lost_knows_what_is_new(
     again.known_in = {publisher: last for publisher, (_, last) in lost.flowing.items()}
 
 
-@breaks(Subscribing, "_may_have_missed")
+@breaks(Subscribing, "_may_have_missed", Shows.ANSWER)
 def starts_lie_at_live(original: Original, self: Subscribing, own: Own, *about: Any) -> bool:
     """Rule 12: what a publisher left elsewhere before the subscription was live is missed silently, though
     the start that was told lies before it."""
@@ -583,7 +639,7 @@ def starts_lie_at_live(original: Original, self: Subscribing, own: Own, *about: 
     return found
 
 
-@breaks(Subscribing, "_is_too_early")
+@breaks(Subscribing, "_is_too_early", Shows.ANSWER)
 def all_of_a_partition_are_unreached(
     original: Original, self: Subscribing, own: Own, header: Header, *about: Any
 ) -> bool:
@@ -592,14 +648,14 @@ def all_of_a_partition_are_unreached(
     return is_named or bool(original(self, own, header, *about))
 
 
-@breaks(Own, "may_lack")
+@breaks(Own, "may_lack", Shows.ANSWER)
 def who_is_reached_now_was_reached_then(original: Original, self: Own, stay: Stay) -> bool:
     """Rule 12: what a publisher left at a broker that was reached later, and had forgotten it, is missed
     silently."""
     return stay.node in self.unreached if stay.node else bool(self.unreached)
 
 
-@breaks(PublisherLeaf, "message")
+@breaks(PublisherLeaf, "message", lambda self, *_: self.subscribing.name_is_lost)
 def who_has_lost_its_name_goes_on(
     original: Original, self: PublisherLeaf, peer: NodeId, message: Any, now: Micros
 ) -> None:
@@ -617,7 +673,11 @@ def new_numberings_are_not_told(
     taker.own.flowing[publisher] = header.generation
 
 
-@breaks(Subscribing, "_give")
+@breaks(
+    Subscribing,
+    "_give",
+    lambda self, taker, header, publisher, now: taker.own.numberings.get(publisher) != header.generation[0],
+)
 def what_is_too_early_is_known(
     original: Original, self: Subscribing, taker: Taker, header: Header, publisher: str, *about: object
 ) -> None:
@@ -634,7 +694,7 @@ def every_life_gives_way_alike(
     original(self, peer, message, 0)
 
 
-@breaks(Publishing, "_begin_numbering")
+@breaks(Publishing, "_begin_numbering", Shows.ARGUMENTS)
 def numberings_are_all_alike(original: Original, self: Publishing, publisher: str, numbering: int) -> None:
     """Rule 13: a publisher that has lost its store is taken for its former self."""
     original(self, publisher, 0)
@@ -645,7 +705,7 @@ def the_older_holder_is_not_told(original: Original, self: Publishing, *about: o
     """Rule 13: who publishes under a name that is somebody else's waits for ever."""
 
 
-@breaks(Publishing, "superseded")
+@breaks(Publishing, "superseded", lambda self, *_: bool(self.fenced))
 def the_fenced_begin_anew(original: Original, self: Publishing, *about: object) -> None:
     """Rule 13: who was told that its name is somebody else's gives way to that when it is refused later."""
     fenced, self.fenced = self.fenced, {}
@@ -653,19 +713,19 @@ def the_fenced_begin_anew(original: Original, self: Publishing, *about: object) 
     self.fenced = fenced | self.fenced
 
 
-@breaks(Publishing, "_recover")
+@breaks(Publishing, "_recover", lambda self, records: bool(records))
 def earlier_lives_have_sent_nothing(original: Original, self: Publishing, records: Iterable[Record]) -> None:
     """Rule 13: what an earlier life has published, and is not confirmed, counts as not published yet."""
     original(self, records)
     self._sent_in.clear()
 
 
-@breaks(Publishing, "without")
+@breaks(Publishing, "without", lambda self, peer, given_up: bool(given_up))
 def publishers_forget_the_given_up(original: Original, self: Publishing, *about: object) -> None:
     """Rule 12: a publisher that moves brings events to who was given up, and has missed some in between."""
 
 
-@breaks(Subscriptions, "_tell_given_up")
+@breaks(Subscriptions, "_tell_given_up", Shows.ARGUMENTS)
 def only_the_last_given_up_is_told(
     original: Original, self: Subscriptions, client: NodeId, given_up: Sequence[SubscriptionId]
 ) -> None:
@@ -673,7 +733,7 @@ def only_the_last_given_up_is_told(
     original(self, client, given_up[-self._limits.piece :])
 
 
-@breaks(Subscriptions, "tell_given_up")
+@breaks(Subscriptions, "tell_given_up", lambda self: bool(self._given_up_now))
 def who_is_there_is_not_told_of_the_given_up(original: Original, self: Subscriptions) -> None:
     """Rule 12: only a client that comes is told who was given up and is not forgotten yet."""
     self._given_up_now.clear()
@@ -684,7 +744,7 @@ def publishers_know_of_the_given_up_alone(original: Original, self: Subscription
     """Rule 12: who was given up by a broker that has lost its store is left out, and never told."""
 
 
-@breaks(Overlay, "_find_next_hop")
+@breaks(Overlay, "_find_next_hop", Shows.ANSWER)
 def strangers_are_next_hops(original: Original, self: Overlay, path: Path) -> NodeId | None:
     """Rule 2: publications go to a broker that is no neighbour yet, and has not been told the log."""
     nearest = path[-1] if path else ""
@@ -694,24 +754,28 @@ def strangers_are_next_hops(original: Original, self: Overlay, path: Path) -> No
     return found
 
 
-@breaks(Overlay, "extended")
+@breaks(Overlay, "extended", Shows.ANSWER)
 def ways_end_at_the_last_that_is_known(original: Original, self: Overlay, path: Path, peer: NodeId) -> Path:
     """Rule 2: what lies beyond the known part of a way is looked for where that part ends."""
     found: Path = original(self, path, peer)
     return found or (path[:1] if peer in self.topology else ())
 
 
-@breaks(Telling, "leaves")
+@breaks(Telling, "leaves", lambda self, new: bool(self._overlay.leaves()))
 def clients_do_not_hear_of_joins(original: Original, self: Telling, new: Link) -> None:
     """Rule 15: a client knows of its broker's neighbours what there was to know when it came."""
 
 
-@breaks(Endings, "recover")
+@breaks(Endings, "recover", _has(SubscriptionGivenUp))
 def given_up_and_forgotten(original: Original, self: Endings, records: Iterable[Record]) -> None:
     """Rule 12: a broker that has given a client up, and acknowledged what waited for it, forgets that."""
 
 
-@breaks(Patience, "__init__")
+@breaks(
+    Patience,
+    "__init__",
+    lambda self, limits, out, records=(): any(isinstance(each, ClientAway) for each in records),
+)
 def leases_begin_anew(
     original: Original, self: Patience, limits: Limits, out: list[Effect], records: Iterable[Record] = ()
 ) -> None:
@@ -719,20 +783,20 @@ def leases_begin_anew(
     original(self, limits, out)
 
 
-@breaks(Patience, "back")
+@breaks(Patience, "back", lambda self, client: client in self._away)
 def leases_never_begin_anew(original: Original, self: Patience, client: NodeId) -> None:
     """Rule 12: a client that was away, and is back, has only the rest of its lease the next time."""
     self._away.pop(client, None)
 
 
-@breaks(Subscriptions, "on_log")
+@breaks(Subscriptions, "on_log", Shows.ARGUMENTS)
 def claims_are_believed(original: Original, self: Subscriptions, peer: NodeId, log: Log, now: Micros) -> None:
     """Rule 12: a subscription that nobody knows any more goes on as if it had always been known."""
     entries = tuple(msgspec.structs.replace(each, news=True) for each in log.entries)
     original(self, peer, msgspec.structs.replace(log, entries=entries), now)
 
 
-@breaks(Subscriptions, "accept_claims")
+@breaks(Subscriptions, "accept_claims", lambda self, now: bool(self._claimed))
 def claims_are_believed_the_second_time(original: Original, self: Subscriptions, now: Micros) -> None:
     """Rule 12: a client is told once that nobody knows its subscription, whether it hears that or not."""
     claimed = {peer: list(lines) for peer, lines in self._claimed.items()}
@@ -742,7 +806,7 @@ def claims_are_believed_the_second_time(original: Original, self: Subscriptions,
             self._on_line(peer, line, now)
 
 
-@breaks(Forwarding, "_led_on")
+@breaks(Forwarding, "_led_on", lambda self, held, former: len(former) > 1)
 def who_is_led_on_first_leaves_the_others(
     original: Original, self: Forwarding, held: Held, former: Mapping[SubscriptionId, Path]
 ) -> Waiting:
@@ -752,7 +816,7 @@ def who_is_led_on_first_leaves_the_others(
     return held.waiting
 
 
-@breaks(Forwarding, "paths_learned")
+@breaks(Forwarding, "paths_learned", Shows.ARGUMENTS)
 def only_the_pathless_go_on(
     original: Original, self: Forwarding, former: Mapping[SubscriptionId, Path], now: Micros
 ) -> None:
@@ -760,7 +824,7 @@ def only_the_pathless_go_on(
     original(self, {name: end for name, end in former.items() if end == (name,)}, now)
 
 
-@breaks(Subscribing, "_is_too_early")
+@breaks(Subscribing, "_is_too_early", Shows.ANSWER)
 def islands_are_barriers(original: Original, self: Subscribing, own: Own, *about: Any) -> bool:
     """Rule 4: what is behind a broker that was not reached counts as not reached, whether it was or not."""
     whole = replace(own, barriers=own.unreached)
@@ -768,25 +832,25 @@ def islands_are_barriers(original: Original, self: Subscribing, own: Own, *about
     return too_early
 
 
-@breaks(Subscribing, "_begin")
+@breaks(Subscribing, "_begin", lambda self, own: bool(own.cut))
 def renewed_from_the_cut_alone(original: Original, self: Subscribing, own: Own) -> None:
     """Rule 12: who subscribes anew may be promised what lies before events that it has got."""
     own.cut.clear()
     original(self, own)
 
 
-@breaks(Publishing, "_note_without")
+@breaks(Publishing, "_note_without", lambda self, publisher: bool(self._told or self._without or self._noted))
 def the_next_life_forgets_the_given_up(original: Original, self: Publishing, publisher: str) -> None:
     """Rule 12: a publisher that restarts elsewhere brings events to who was given up, and has missed some."""
 
 
-@breaks(Own, "still_counting")
+@breaks(Own, "still_counting", Shows.ANSWER)
 def every_holder_counts_alike(original: Original, self: Own, cut: Cut) -> list[str]:
     """Rule 3: an earlier holder of a name that is still there makes the start of the later one exact."""
     return sorted(cut.present)
 
 
-@breaks(Subscribing, "_may_hide")
+@breaks(Subscribing, "_may_hide", Shows.ANSWER)
 def what_is_not_seen_is_reached(original: Original, self: Subscribing, *about: object) -> bool:
     """Rule 4: who is named no more has been reached, though others hide it, or are named behind it."""
     return False
@@ -801,7 +865,9 @@ def wait_again_after_repeating(
     original(self, leaf, attached, now)
 
 
-@breaks(PublisherBroker, "_on_detached")
+@breaks(
+    PublisherBroker, "_on_detached", lambda self, leaf, now: leaf in self._attached and leaf in self._waiting
+)
 def wait_for_who_has_left(original: Original, self: PublisherBroker, leaf: NodeId, now: Micros) -> None:
     """Rule 11: what waits for the admission of a client is taken over although the client has left."""
     attached, waiting = self._attached.get(leaf), self._waiting.get(leaf)
@@ -810,7 +876,7 @@ def wait_for_who_has_left(original: Original, self: PublisherBroker, leaf: NodeI
         self._attached[leaf], self._waiting[leaf] = attached, waiting
 
 
-@breaks(Subscribing, "_is_too_early")
+@breaks(Subscribing, "_is_too_early", Shows.ANSWER)
 def the_adopted_are_too_early(
     original: Original, self: Subscribing, own: Own, header: Header, *about: Any
 ) -> bool:
@@ -819,7 +885,7 @@ def the_adopted_are_too_early(
     return bool(original(self, own, msgspec.structs.replace(header, stays=known), *about))
 
 
-@breaks(Forwarding, "enter")
+@breaks(Forwarding, "enter", Shows.ARGUMENTS)
 def the_adopted_are_taken_for_ones_own(
     original: Original, self: Forwarding, leaf: NodeId, *about: Any, stays: tuple[Stay, ...]
 ) -> None:
@@ -827,7 +893,7 @@ def the_adopted_are_taken_for_ones_own(
     original(self, leaf, *about, stays=tuple(stay for stay in stays if stay.node))
 
 
-@breaks(Subscribing, "_is_too_early")
+@breaks(Subscribing, "_is_too_early", Shows.ANSWER)
 def too_early_with_others(
     original: Original, self: Subscribing, own: Own, header: Header, *about: Any
 ) -> bool:
@@ -837,7 +903,7 @@ def too_early_with_others(
     return waits or original(self, own, header, *about)
 
 
-@breaks(Subscriptions, "_answer_forgotten")
+@breaks(Subscriptions, "_answer_forgotten", Shows.ARGUMENTS)
 def silent_about_the_forgotten(
     original: Original, self: Subscriptions, peer: NodeId, entry: LogEntry
 ) -> None:
@@ -846,7 +912,7 @@ def silent_about_the_forgotten(
         original(self, peer, entry)
 
 
-@breaks(SubscriptionLog, "is_wanted")
+@breaks(SubscriptionLog, "is_wanted", Shows.ANSWER)
 def names_alone_tell_clients(original: Original, self: SubscriptionLog, destination: Path) -> bool:
     """What waits for a client that has died waits on while another one of its name is elsewhere."""
     return any(each.target == destination[0] and not each.ended for each in self.after(0))
@@ -855,38 +921,42 @@ def names_alone_tell_clients(original: Original, self: SubscriptionLog, destinat
 # -- who has lost its store (rule 11) ----------------------------------------------------------------------
 
 
-@breaks(Topology, "doubt")
+@breaks(Topology, "doubt", lambda self, nodes: not self.partly_known.issuperset(nodes))
 def what_is_told_is_all(original: Original, self: Topology, nodes: Iterable[NodeId]) -> None:
     """Rule 11: a broker that has lost its store takes the links that it is told for all that there are."""
 
 
-@breaks(Telling, "_vouched")
+@breaks(Telling, "_vouched", Shows.ANSWER)
 def who_is_far_off_vouches(original: Original, self: Telling, peer: Identity) -> list[NodeId]:
     """Rule 11: a broker says that it knows all links of others, however far they are from it."""
     topology = self._overlay.topology
-    return list(topology.ball(peer.node, topology.delta))
+    return sorted(topology.ball(peer.node, topology.delta))
 
 
-@breaks(Overlay, "_doubt_what_is_missing")
+@breaks(
+    Overlay,
+    "_doubt_what_is_missing",
+    lambda self, founder: self.me in self._noted or not (founder or self.topology.neighbours()),
+)
 def own_links_are_never_lost(original: Original, self: Overlay, *, founder: bool) -> None:
     """Rule 11: a broker that has lost its store takes the neighbours that it is told for all that it has."""
     original(self, founder=founder)
     self.topology.partly_known.discard(self.me)
 
 
-@breaks(Overlay, "_note_partly_known")
+@breaks(Overlay, "_note_partly_known", lambda self: bool(self.topology.partly_known or self._noted))
 def doubts_are_forgotten(original: Original, self: Overlay) -> None:
     """Rule 11: a broker that starts again takes the links in its store for all that there are."""
 
 
-@breaks(Topology, "rebuild")
+@breaks(Topology, "rebuild", lambda self, links: len(self.nodes()) > 1)
 def who_comes_nearer_is_known(original: Original, self: Topology, links: Mapping[Link, bool]) -> None:
     """Rule 11: a broker takes one that a removal has brought nearer for the end of the tree."""
     original(self, links)
     self.partly_known.clear()
 
 
-@breaks(Subscriptions, "_sides")
+@breaks(Subscriptions, "_sides", Shows.ANSWER)
 def nobody_is_behind_the_blind(original: Original, self: Subscriptions, direction: NodeId | None) -> Sides:
     """Rule 3: a broker confirms though it does not know who may be behind one that is down."""
     frontier = self._overlay.frontier
@@ -899,19 +969,19 @@ def nobody_is_behind_the_blind(original: Original, self: Subscriptions, directio
 # -- names and networks (``gapless.core.names``) -----------------------------------------------------------
 
 
-@breaks(names, "is_same_life")
+@breaks(names, "is_same_life", Shows.ANSWER)
 def any_life_replaces_a_session(original: Original, holder: Identity, newcomer: Identity) -> bool:
     """A later life of a node replaces the session of an earlier one, be that alive or not."""
     return holder.is_leaf == newcomer.is_leaf and holder.incarnation <= newcomer.incarnation
 
 
-@breaks(names, "are_apart")
+@breaks(names, "are_apart", Shows.ANSWER)
 def networks_mix(original: Original, a: Identity, b: Identity) -> bool:
     """Nodes of different networks talk to each other."""
     return False
 
 
-@breaks(names, "takes_over")
+@breaks(names, "takes_over", Shows.ANSWER)
 def names_are_never_taken(original: Original, holder: Identity, newcomer: Identity) -> bool:
     """A client that asks for a name gets it as little as any other."""
     return False
@@ -923,7 +993,7 @@ def go_round_who_refuses(original: Original, self: Sessions, peer: NodeId, now: 
     self.dial_failed(peer, now)
 
 
-@breaks(Network, "_first")
+@breaks(Network, "_first", Shows.ANSWER)
 def nobody_is_asked_first(original: Original, self: Network, *_: object) -> None:
     """A broker that has no session with the holder of a name does not ask whether it is alive."""
 
@@ -933,15 +1003,16 @@ def taken_clients_go_on(original: Original, self: Node[Any], reason: str) -> Non
     """A client whose name was taken goes on as if its session had broken."""
 
 
-@breaks(Subscribing, "on_log")
+@breaks(Subscribing, "on_log", Shows.ARGUMENTS)
 def rivals_never_yield(
     original: Original, self: Subscribing, peer: NodeId, entries: Sequence[LogEntry]
 ) -> None:
     """A client whose subscription another one of its name has ended makes it anew, as if it were lost."""
-    original(self, peer, [msgspec.structs.replace(each, rival=0) if each.ended else each for each in entries])
+    alone = (msgspec.structs.replace(each, rival=0) if each.ended else each for each in entries)
+    original(self, peer, tuple(alone))
 
 
-@breaks(Subscribing, "_deny")
+@breaks(Subscribing, "_deny", Shows.ARGUMENTS)
 def rivals_do_not_hear_of_each_other(
     original: Original, self: Subscribing, peer: NodeId, line: LogEntry
 ) -> None:

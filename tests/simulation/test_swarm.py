@@ -37,7 +37,7 @@ from gapless.simulation.swarm.run import judge, play, prepare, simulate_swarm, u
 from gapless.simulation.swarm.script import Script
 from gapless.simulation.swarm.squeezes import BEYOND, KINDS, REST, SQUEEZES
 from gapless.simulation.world import World
-from simulation.mutants import broken
+from simulation.mutants import MUTANTS, broken, noting
 
 TOPIC = features_of(0).topics[0].name
 PLAIN = replace(
@@ -622,6 +622,19 @@ def test_runs_keep_promises_rather_than_withdraw_them() -> None:
     outcomes = [each for each in played if not {"lose a store", "share a name"} & set(each.kinds)]
     assert len(outcomes) >= 10
     assert sum(each.delivered for each in outcomes) > 50 * sum(each.resets for each in outcomes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [10_003, 10_016])
+def test_a_mutant_that_is_not_noted_makes_no_difference(seed: int) -> None:
+    """So it need not be run to know that this seed does not find it."""
+    as_it_is = simulate_swarm(seed)[0].digest
+    with noting(MUTANTS) as different:
+        assert simulate_swarm(seed)[0].digest == as_it_is, "to note it changes nothing"
+    assert 10 < len(different) < len(MUTANTS) - 10
+    for name in MUTANTS.keys() - different:
+        with broken(name):
+            assert simulate_swarm(seed)[0].digest == as_it_is, name
 
 
 @pytest.mark.slow

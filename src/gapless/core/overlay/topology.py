@@ -12,7 +12,7 @@ that these are all; and so does everybody whom a removal has brought nearer to o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -112,9 +112,9 @@ class Topology:
             marked=[each for each, marked in links.items() if marked],
         )
         self.partly_known.clear()
-        self.doubt(each for each in self._depth if each not in known)
+        self.doubt([each for each in self._depth if each not in known])
 
-    def doubt(self, nodes: Iterable[NodeId]) -> None:
+    def doubt(self, nodes: Collection[NodeId]) -> None:
         """These nodes may have links which this one was not told."""
         self.partly_known |= {each for each in nodes if self._depth.get(each, self.radius) < self.radius}
 
