@@ -20,7 +20,7 @@ from gapless.simulation.checkers import check
 from gapless.simulation.world import World
 from simulation.mutants import Mutant
 from simulation.scene import Scene
-from simulation.test_removal import STAR, crash_for_good, run_with_farewells, without
+from simulation.test_removal import STAR, commit, crash_for_good, run_with_farewells, without
 from support import (
     BYPASSED,
     RECOVERED,
@@ -39,6 +39,20 @@ def those_near(
     """A removal is noted by those who know one of the neighbours."""
     near = removing._overlay.topology
     return original(removing, [each for each in told if any(node in near for node, _ in each.neighbours)])
+
+
+def as_if_it_had_joined_there(
+    original: Callable[..., bool], joining: Joining, removal: Removal, *about: Any, **how: Any
+) -> bool:
+    """Whoever has a link to a removed broker that the removal does not name goes to the centre."""
+    joining._joined_at = removal.node
+    return original(joining, removal, *about, **how)
+
+
+def void_by_any_other(_: Callable[..., bool], fates: Fates, removal: Removal) -> bool:
+    """A removal is void where any other one says that the broker was there in a later life."""
+    others = (each for other in fates.removals() for each in other.neighbours)
+    return any(name == removal.node and life > removal.incarnation for name, life in others)
 
 
 MUTANTS = {
@@ -63,7 +77,9 @@ MUTANTS = {
         Mutant("gone-round-for-ever", Forwarding, "mend", lambda *_: None),
         Mutant("told-before-two-have-it", Removing, "_is_shared", lambda *_: True),
         Mutant("only-those-near-hear-of-it", Removing, "heard", those_near),
-        Mutant("names-can-be-used-again", Joining, "_send_away", lambda *_: None),
+        Mutant("whoever-had-a-link-moves", Joining, "mend", as_if_it_had_joined_there),
+        Mutant("what-is-made-is-mine", Joining, "_made", lambda _, self, removal: list(removal.made)),
+        Mutant("void-by-any-other", Fates, "_is_void", void_by_any_other),
         Mutant("void-and-valid", Fates, "_is_void", lambda *_: False),
     )
 }
@@ -105,9 +121,9 @@ def who_is_gone_begins_anew_far_away() -> bool:
     return not world.hosts["x"].is_up and own_links(world) == {*chain("a", "b", "c", "d", "e")}
 
 
-def who_is_gone_joins_where_nobody_has_heard_of_it() -> bool:
+def who_is_gone_joins_where_nobody_has_heard_of_it(*restarted: str) -> bool:
     """c is down when x is removed, and x joins e without its store: behind c nobody knows better. When c is
-    back, x is sent away, and the tree is one."""
+    back, x is sent away, and the tree is one; also if e has restarted since."""
     scene = Scene(chain("x", "a", "b", "c", "d", "e"), p="a", s="e")
     world = scene.world
     scene.subscribe("s")
@@ -122,6 +138,11 @@ def who_is_gone_joins_where_nobody_has_heard_of_it() -> bool:
     world.replace("x", join=("e",))
     scene.run(5_000)
     assert "x" in world.broker("e").overlay.topology.neighbours()
+    for each in restarted:
+        world.crash(each)
+        scene.run(500)
+        world.restart(each)
+        scene.run(3_000)
     for near in "ab":
         for far in "de":
             world.heal(near, far)
@@ -131,6 +152,59 @@ def who_is_gone_joins_where_nobody_has_heard_of_it() -> bool:
     scene.run(1_000)
     has_place = world.hosts["x"].is_up or own_links(world) != {*chain("a", "b", "c", "d", "e")}
     return not has_place and scene.got("s") == [1]
+
+
+def who_is_gone_gets_another_neighbour() -> bool:
+    """x is removed, which w has not heard of. x joins e without its store, behind k, which is down; and when
+    e is removed there, d. That x was d's neighbour then does not mean that it was not removed."""
+    scene = Scene(chain("w", "x", "a", "b", "k", "d", "e"), p="a", s="d", r="w")
+    world = scene.world
+    scene.subscribe("s")
+    scene.subscribe("r")
+    scene.run(1_000)
+    crash_for_good(world, "x")
+    apart = [(near, far) for near in "abw" for far in "de"]
+    for pair in apart:
+        world.cut(*pair)
+    world.crash("k")
+    scene.run(3_000)
+    commit(world, "x", crashing="w")
+    scene.run(3_000)
+    world.replace("x", join=("e",))
+    scene.run(3_000)
+    crash_for_good(world, "e")
+    removed(world, "e")
+    assert world.broker("d").overlay.topology.neighbours() == ["k", "x"]
+    for pair in apart:
+        world.heal(*pair)
+    world.restart("k")
+    scene.run(5_000)
+    world.restart("w")
+    world.run_for(RECOVERED)
+    scene.publish("1", "2")
+    world.run_for(RECOVERED)
+    is_one = own_links(world) == {*chain("w", "a", "b", "k", "d")}
+    return is_one and scene.got("s") == scene.got("r") == [1, 2] and not scene.faults()
+
+
+def who_has_left_comes_back_far_away() -> bool:
+    """A removal gives b a link to a, and b leaves a. Back under its name, far away, it hears of the removal,
+    which is not about the b of now: it joins e."""
+    scene = Scene(chain("b", "x", "a", "f", "g", "h", "e"), p="a", s="e")
+    world = scene.world
+    crash_for_good(world, "x")
+    removed(world, "x")
+    world.leave("b")
+    scene.run(5_000)
+    assert not world.hosts["b"].is_up
+    world.replace("b", join=("e",))
+    scene.run(5_000)
+    world.add_client("q", "b")
+    scene.subscribe("s")
+    scene.run(1_000)
+    scene.publish("1", client="q")
+    scene.run(1_000)
+    return scene.got("s", "q") == [1] and own_links(world) == {*chain("a", "f", "g", "h", "e", "b")}
 
 
 def each_has_the_other_removed() -> bool:
@@ -299,7 +373,9 @@ CAUGHT: dict[str, tuple[Story, tuple[Any, ...]]] = {
     "gone-round-for-ever": (the_next_failure_is_the_first_again, ((),)),
     "told-before-two-have-it": (the_centre_forgets_it, ((),)),
     "only-those-near-hear-of-it": (who_is_gone_begins_anew_far_away, ((),)),
-    "names-can-be-used-again": (who_is_gone_joins_where_nobody_has_heard_of_it, ((),)),
+    "whoever-had-a-link-moves": (who_is_gone_joins_where_nobody_has_heard_of_it, ((), ("e",))),
+    "what-is-made-is-mine": (who_has_left_comes_back_far_away, ((),)),
+    "void-by-any-other": (who_is_gone_gets_another_neighbour, ((),)),
     "void-and-valid": (each_has_the_other_removed, ((),)),
     "centre-takes-all-for-seen": (nothing_is_lost, ((2813,), (2889,))),
     "centre-listens-at-once": (nothing_is_lost, ((2578,), (2880,))),

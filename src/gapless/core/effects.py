@@ -59,6 +59,13 @@ class BrokerRemoved(msgspec.Struct, frozen=True, tag=True):
     removal: Removal
 
 
+class JoinedAt(msgspec.Struct, frozen=True, tag=True):
+    """Record: the neighbour that the broker has joined, or who has the place of that; nobody if it is the
+    broker itself. The last one holds."""
+
+    join_point: NodeId
+
+
 class PartlyKnown(msgspec.Struct, frozen=True, tag=True):
     """Record: the brokers near this one, perhaps itself, that may have links which it was not told; the last
     one holds."""
@@ -173,6 +180,7 @@ Record: TypeAlias = (
     | LinkRemoved
     | LinkFate
     | BrokerRemoved
+    | JoinedAt
     | PartlyKnown
     | Founded
     | NetworkBound

@@ -48,3 +48,15 @@ def neighbourhood(name: NodeId, links: list[Link], delta: int) -> list[Link]:
         frontier = list(reached)
         seen.update(frontier)
     return topology.links()
+
+
+def parents_in(links: list[Link]) -> dict[NodeId, NodeId]:
+    """By each broker of a tree but the first the one that it has joined, if they came one after the other."""
+    parents: dict[NodeId, NodeId] = {}
+    members = [min(name for each in links for name in each)] if links else []
+    for name in members:  # it grows
+        joining = [a if b == name else b for a, b in links if name in (a, b)]
+        found = [each for each in joining if each != parents.get(name)]
+        parents |= dict.fromkeys(found, name)
+        members += found
+    return parents

@@ -17,6 +17,7 @@ from typing import Any
 from gapless.core.broker import Broker
 from gapless.core.effects import (
     BrokerRemoved,
+    JoinedAt,
     LinkAdded,
     NetworkBound,
     Record,
@@ -52,7 +53,7 @@ from gapless.simulation.host import Aim, SimulatedHost
 from gapless.simulation.network import Latency, Network
 from gapless.simulation.partitioned import adjacent
 from gapless.simulation.recording import Recorder
-from gapless.simulation.trees import neighbourhood
+from gapless.simulation.trees import neighbourhood, parents_in
 
 NETWORK = "simulated"
 """The id of a network whose brokers have joined in an earlier life."""
@@ -145,9 +146,11 @@ class World:
         """Brokers that have joined in an earlier life: each starts with its neighbourhood in its store."""
         names = sorted({name for each in links for name in each})
         neighbourhoods = {name: neighbourhood(name, links, self.delta) for name in names}
+        parents = parents_in(links)
         for name in names:
             links_near = [LinkAdded(each) for each in neighbourhoods[name]]
-            self.add_broker(name, records=[NetworkBound(NETWORK), *links_near])
+            joined = [JoinedAt(parents[name])] if name in parents else []
+            self.add_broker(name, records=[NetworkBound(NETWORK), *links_near, *joined])
 
     def add_client(self, name: NodeId, home: NodeId) -> SimulatedHost:
         """A client of the home broker."""

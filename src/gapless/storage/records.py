@@ -22,6 +22,7 @@ from gapless.core.effects import (
     Founded,
     GuestTaken,
     IncarnationStarted,
+    JoinedAt,
     LinkAdded,
     LinkFate,
     LinkRemoved,
@@ -50,6 +51,7 @@ _kept = msgspec.msgpack.Decoder(
     | LinkAdded
     | LinkFate
     | BrokerRemoved
+    | JoinedAt
     | PartlyKnown
     | Founded
     | NetworkBound
@@ -89,6 +91,8 @@ def _changes(record: Record) -> Iterator[Change]:
             yield Put(_key("fate", last.node, last.join_point), _encode(record))
         case BrokerRemoved(removal=removal):
             yield Put(_key("removal", removal.node), _encode(record))
+        case JoinedAt():
+            yield Put(_key("joined at"), _encode(record))
         case PartlyKnown(nodes=nodes):
             key = _key("partly known")
             yield Put(key, _encode(record)) if nodes else Delete(key)

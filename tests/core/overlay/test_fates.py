@@ -71,8 +71,7 @@ def test_the_name_is_used_up() -> None:
         assert not fates.note(Joined("x", "c", life))
     assert out == []
     assert fates.current(("c", "x")) == ("b", "c")
-    assert not fates.note_removal(Removal("x", 6, "c", (("c", 2),)))
-    assert fates.removals() == (X_GONE,)
+    assert fates.current(("f", "x")) is None, "who had no link to it has none now"
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -120,12 +119,24 @@ def test_the_heir_of_who_has_left_is_whom_it_left() -> None:
     assert fates.heir("d") == "d"
 
 
-def test_not_more_is_remembered_than_there_is_room_for() -> None:
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_latest_are_remembered_in_whatever_order_they_are_heard(order: int) -> None:
+    """So that two brokers that tell each other all that they have do not go on for ever."""
     fates = Fates([])
-    for n in range(FATES_MAX + 3):
-        fates.note_removal(Removal(f"x{n}", 1, "b", (("b", 1),)))
-    assert len(fates.removals()) == FATES_MAX
-    assert fates.removals()[0].node == "x3"
+    all_of_them = [Removal(f"x{n:03}", 1, "b", (("b", 1),), n) for n in range(FATES_MAX + 3)]
+    for each in all_of_them[::order]:
+        fates.note_removal(each)
+    assert set(fates.removals()) == set(all_of_them[3:])
+    assert not fates.note_removal(all_of_them[0])
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_two_removals_of_a_name_the_later_one_holds(order: int) -> None:
+    removals = (Removal("x", 5, "b", (("b", 3), ("c", 2))), Removal("x", 7, "c", (("c", 2), ("d", 2))))
+    fates = Fates([])
+    for each in removals[::order]:
+        fates.note_removal(each)
+    assert fates.removals() == (removals[1],)
 
 
 @pytest.mark.parametrize(

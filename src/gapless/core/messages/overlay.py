@@ -43,7 +43,7 @@ class JoinRequest(msgspec.Struct, frozen=True, array_like=True, tag="join"):
 
 
 class JoinRefused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
-    """Not now: I am not joined myself. Ask again later, or ask another."""
+    """Not now, or not here: ``reason`` says why. Ask again later, or ask another."""
 
     reason: str
     is_member: bool = False
@@ -93,10 +93,12 @@ class Removal(msgspec.Struct, frozen=True, array_like=True):
 
     node: NodeId
     incarnation: Incarnation
-    """The last of its lives that its neighbours have seen."""
+    """The last of its lives that is removed, as far as its neighbours could know."""
     centre: NodeId
     neighbours: tuple[tuple[NodeId, Incarnation], ...] = ()
     """The neighbours that it had, the centre too, and in which of their lives they were then."""
+    number: int = 0
+    """Later than those of all removals that the centre knew."""
 
     @property
     def made(self) -> dict[Link, dict[NodeId, Incarnation]]:

@@ -7,14 +7,18 @@ announcement, that its broker left it or, in a later life, joined it again. Fate
 two announcements of a link the one of the later incarnation holds, and in one incarnation the leave.
 
 A broker that was *removed* has left all its links at once, and one of its neighbours, the centre, has taken
-its place: each of its links leads to the centre now. So a link that somebody still tells of is not only known
-to be gone, but also what it has become. The name of a removed broker is used up: all brokers hear of the
-removal, and nobody joins under that name again. Else whoever tells a link or a path might mean the broker of
-before, or the one that is back in another place, and who is told could not know which.
+its place: each of its links leads to the centre now, and one that the removal does not name is gone. So a
+link that somebody still tells of is not only known to be gone, but also what it has become. The name of a
+removed broker is used up: all brokers hear of the removal, and nobody joins under that name again. Else
+whoever tells a link or a path might mean the broker of before, or the one that is back in another place, and
+who is told could not know which.
 
 A broker that decides a removal may crash before anybody has heard of it. The other one, started again, may
-then have *it* removed, and the two would have each other's place. So a removal is void where a later one says
-that the broker was there in a later life.
+then have *it* removed, and the two would have each other's place. So a removal is void where that of its
+centre says that the broker was there in a later life; and of two removals of a name the later one holds.
+
+Of more removals than there is room for the latest are kept, by their numbers: everybody keeps the same ones,
+whatever it heard of first.
 """
 
 from __future__ import annotations
@@ -66,10 +70,6 @@ class Fates:
 
     # -- links -------------------------------------------------------------------------------------------
 
-    def has_left(self, each: Link) -> bool:
-        """Whether one of its two brokers has left the link."""
-        return self.current(each) != each
-
     def current(self, each: Link, *, besides: NodeId | None = None) -> Link | None:
         """What the link is today: itself, the one that a removal has made of it, or nothing; whatever the
         broker besides has announced of it."""
@@ -78,10 +78,8 @@ class Fates:
             gone = self._gone(a, b, besides) or self._gone(b, a, besides)
             if gone is None:
                 return each
-            if isinstance(gone, Joined):
-                return None
             other = b if gone.node == a else a
-            if other == gone.centre:
+            if isinstance(gone, Joined) or other == gone.centre or not gone.had(other):
                 return None
             each = link(gone.centre, other)
         return None
@@ -91,7 +89,7 @@ class Fates:
     ) -> Joined | Removal | None:
         """How the node lost the link, if nothing later says that it has it again."""
         removal = self._removed.get(node)
-        if removal is not None and removal.had(neighbour):
+        if removal is not None:
             return removal
         fate = self._last.get((node, neighbour))
         if fate is None or not fate.left or node == besides:
@@ -104,7 +102,7 @@ class Fates:
         lives = [each.made[wanted][node] for each in self._removed.values() if wanted in each.made]
         return max(lives, default=0)
 
-    def _joined_in(self, node: NodeId) -> Incarnation:
+    def joined_in(self, node: NodeId) -> Incarnation:
         """The latest life in which the broker is known to have had a place, anywhere: it had joined, or was a
         neighbour of one that was removed."""
         lives = [each.incarnation for each in self._last.values() if each.node == node and not each.left]
@@ -132,20 +130,20 @@ class Fates:
         return True
 
     def note_removal(self, removal: Removal) -> bool:
-        """Remember that a broker was removed, durably; False when it is no news, or void."""
-        if removal.node in self._removed or self._is_void(removal):
+        """Remember that a broker was removed, durably; False when it is no news, void, or too long ago."""
+        known = self._removed.get(removal.node)
+        if (known is not None and known.incarnation >= removal.incarnation) or self._is_void(removal):
             return False
         self._remember(removal)
+        if removal.node not in self._removed:
+            return False
         self._out.append(Persist(BrokerRemoved(removal)))
         return True
 
     def _is_void(self, removal: Removal) -> bool:
-        """Whether another removal says that the broker was there after this one."""
-        return any(
-            name == removal.node and life > removal.incarnation
-            for each in self._removed.values()
-            for name, life in each.neighbours
-        )
+        """Whether the centre was removed in turn when the broker was there after this one."""
+        after = self._removed.get(removal.centre)
+        return after is not None and dict(after.neighbours).get(removal.node, 0) > removal.incarnation
 
     def _remember(self, removal: Removal) -> None:
         """What the broker has joined is no fate of a link any more."""
@@ -156,7 +154,7 @@ class Fates:
             if fate.node == removal.node and not fate.left:
                 del self._last[key]
         if len(self._removed) > FATES_MAX:
-            del self._removed[next(iter(self._removed))]
+            del self._removed[min(self._removed.values(), key=lambda each: (each.number, each.node)).node]
 
     def _is_back(self, announced: Joined) -> None:
         """Who serves as a join point is in the network, in a later life than that in which it left."""
@@ -183,7 +181,7 @@ class Fates:
                 continue
             left = [each for each in self._last.values() if each.node == node and each.left]
             last = max(left, key=lambda each: each.incarnation, default=None)
-            if last is None or self._joined_in(node) > last.incarnation:
+            if last is None or self.joined_in(node) > last.incarnation:
                 return node
             node = last.join_point
         return node

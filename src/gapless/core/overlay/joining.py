@@ -28,13 +28,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
-
-from msgspec.structs import replace
 
 from gapless.core.effects import (
     Effect,
     Founded,
+    JoinedAt,
     LinkAdded,
     LinkRemoved,
     Persist,
@@ -95,6 +93,7 @@ class Joining:
         *,
         founder: bool = False,
         fates: Fates | None = None,
+        joined_at: NodeId = "",
     ) -> None:
         self.state = JoinState.DETACHED
         self.is_founder = founder
@@ -115,6 +114,7 @@ class Joining:
         self._waves: dict[NodeId, Wave] = {}  # by joining node
         self._completed: dict[NodeId, Joined] = {}  # its last announcement
         self.fates = fates if fates is not None else Fates(out)
+        self._joined_at = joined_at
         self._marked_at: dict[Link, Micros] = {}
 
     @property
@@ -176,8 +176,14 @@ class Joining:
 
     def _attach(self, join_point: NodeId) -> None:
         self._become(JoinState.ATTACHED)
+        self._joins_at(join_point)
         me = self._topology.me
         self._waves[me] = Wave(Joined(me, join_point, self._incarnation))
+
+    def _joins_at(self, join_point: NodeId) -> None:
+        if join_point != self._joined_at:
+            self._joined_at = join_point
+            self._out.append(Persist(JoinedAt(join_point)))
 
     def _comes_back(self, node: NodeId, join_point: NodeId, incarnation: Incarnation) -> None:
         """A node joins where it has left once: from now on it belongs there again."""
@@ -380,22 +386,23 @@ class Joining:
     def mend(self, removal: Removal, now: Micros, *, announce: bool) -> bool:
         """Let the centre take the place of a broker that was removed; True when the tree is another one here.
 
-        All its links change at once. A link to it that the removal does not name is nobody's business but
-        its owner's, which may have joined there without having been heard of: it goes to the centre too, and
-        announces that. Who leaves has only said so yet: it keeps its link, and leaves whoever has the
-        neighbour's place. Who is the last one is a network by itself.
+        All its links change at once. One that the removal does not name is gone. Whoever has joined there
+        without having been heard of goes to the centre too, and announces that; but not the broker itself, if
+        it has joined here since: its name is used up. Who leaves has only said so yet: it keeps its link, and
+        leaves whoever has the neighbour's place. Who is the last one is a network by itself.
         """
         topology, is_leaving = self._topology, self.is_leaving
-        self._send_away(removal)
         before = {each: topology.is_marked(each) for each in topology.links()}
-        own = link(topology.me, removal.node)
-        now_there = partial(self.fates.current, besides=topology.me)
-        moves = own in before and now_there(own) == own and self.fates.heir(removal.node) not in own
-        after = dict.fromkeys(filter(None, map(self.fates.current, removal.made)), False)
+        own, heir = link(topology.me, removal.node), self.fates.heir(removal.node)
+        joined_there = not announce or self._joined_at == removal.node  # a client belongs to its home
+        moves = own in before and joined_there and not removal.had(topology.me) and heir not in own
+        if self._joined_at == removal.node:
+            self._joins_at(heir if heir != topology.me else "")
+        after = dict.fromkeys(filter(None, map(self.fates.current, self._made(removal))), False)
         for each, marked in before.items():
-            current = now_there(each)
+            current = self.fates.current(each, besides=topology.me)
             if moves and each == own:
-                current = link(topology.me, self.fates.heir(removal.node))
+                current = link(topology.me, heir)
             if current is not None:
                 after[current] = marked and after.get(current, True)
         topology.rebuild(after)
@@ -410,29 +417,20 @@ class Joining:
         if is_leaving:
             self._go_on_leaving()
         elif moves and announce:
-            self.fates.note(Joined(removal.node, topology.me, removal.incarnation, left=True))
-            joined = Joined(topology.me, self.fates.heir(removal.node), self._incarnation)
-            self._waves[topology.me] = Wave(joined)
+            self._waves[topology.me] = Wave(Joined(topology.me, heir, self._incarnation))
         return before != {each: topology.is_marked(each) for each in topology.links()}
 
-    def _go_on_leaving(self) -> None:
-        """Announce it anew, in the tree of now; who is alone there has nobody to tell, and stops."""
-        if self._topology.neighbours():
-            self.leave()
+    def _made(self, removal: Removal) -> list[Link]:
+        """The links of others that a removal has made. Its own a node finds by those that it has; else it was
+        another life of it that had them, and has left since."""
+        return [each for each in removal.made if self._topology.me not in each]
 
-    def _send_away(self, removal: Removal) -> None:
-        """If the broker has joined here since it was removed, which nobody near had heard of, that was in
-        vain: its name is used up."""
-        own = link(self._topology.me, removal.node)
-        if self.state is JoinState.VALID_JOINED and self._topology.is_marked(own):
-            self._forget(own)
-        last = self._completed.get(removal.node)
-        if (
-            last is not None
-            and last.join_point == self._topology.me
-            and last.incarnation > removal.incarnation
-        ):
-            self.fates.note(replace(last, left=True))
+    def _go_on_leaving(self) -> None:
+        """Announce it to whoever has the neighbour's place; who is alone there has nobody to tell, and
+        stops."""
+        me, neighbours = self._topology.me, self._topology.neighbours()
+        if neighbours and self._waves[me].joined.join_point not in neighbours:
+            self.leave()
 
     def _links_changed(self, before: Mapping[Link, bool], now: Micros) -> None:
         """Make durable what the tree is now."""

@@ -109,6 +109,7 @@ class Overlay:
             out,
             founder=founder,
             fates=earlier.fates,
+            joined_at=earlier.joined_at,
         )
         self._membership = Membership(identity, self.topology, self.sessions, self.joining, out)
         self.partitions = Partitions(self.topology, self.sessions, out)
@@ -268,8 +269,8 @@ class Overlay:
             mine = fates.of(each.node, each.join_point)
             if fates.is_old(each) and not self.is_leaf:
                 valid = (each.link,) if topology.is_valid(each.link) else ()
-                later = (mine,) if mine else ()
-                self.telling.news(self.sessions.up[peer].identity, valid, later, fates.removals())
+                later, gone = (mine,) if mine else (), fates.removal(each.node)
+                self.telling.news(self.sessions.up[peer].identity, valid, later, (gone,) if gone else ())
             elif (
                 each.node != self.me
                 and (mine is not None or each.join_point in topology)

@@ -9,6 +9,7 @@ from gapless.core.effects import (
     Effect,
     Founded,
     IncarnationStarted,
+    JoinedAt,
     LinkAdded,
     LinkFate,
     LinkRemoved,
@@ -26,6 +27,7 @@ class Recovered:
 
     def __init__(self, records: Iterable[Record], out: list[Effect]) -> None:
         self.incarnation: Incarnation = 0
+        self.joined_at: NodeId = ""
         self.network = ""
         """The id of the network; empty where it is not known yet."""
         self.is_alone: bool | None = None
@@ -48,6 +50,8 @@ class Recovered:
                 self.links[added] = marked
             case LinkRemoved(link=gone):
                 self.links.pop(gone, None)
+            case JoinedAt(join_point=join_point):
+                self.joined_at = join_point
             case PartlyKnown(nodes=nodes):
                 self.partly_known = nodes
             case Founded(alone=alone):

@@ -108,7 +108,9 @@ class Removing:
             return
         self._poll = None
         removal = self._removal(poll)
-        overlay.joining.fates.note_removal(removal)
+        assert overlay.joining.fates.note_removal(removal), (
+            f"{removal} is no news, though {poll.node} is here"
+        )
         self.mend(removal, now)
         self._unanswered[poll.node] = None
         self._maybe_answer()
@@ -121,7 +123,9 @@ class Removing:
         lives |= {each: overlay.sessions.up[each].incarnation for each in poll.votes}
         seen = [vote.incarnation for vote in poll.votes.values() if vote is not None]
         last = max(overlay.sessions.lives.get(node, 0), *seen, 0) or max(lives.values())
-        return Removal(node, last, overlay.me, tuple(sorted(lives.items())))
+        last = max(last, overlay.joining.fates.joined_in(node))
+        number = 1 + max((each.number for each in overlay.joining.fates.removals()), default=0)
+        return Removal(node, last, overlay.me, tuple(sorted(lives.items())), number)
 
     def _give_up(self, why: str) -> None:
         assert self._poll is not None
@@ -132,7 +136,7 @@ class Removing:
         fates = self._overlay.joining.fates
         for node in list(self._unanswered):
             removal = fates.removal(node)
-            if removal is None or self._is_shared(removal):  # None: so many others have been removed since
+            if removal is None or self._is_shared(removal):  # None: others have been removed since, and more
                 del self._unanswered[node]
                 self._answer(node)
 
@@ -191,8 +195,8 @@ class Removing:
         overlay.forget_hops()
         overlay.mended.append(removal)
         if overlay.is_leaf:
-            (home,) = overlay.topology.neighbours()
-            overlay.live_at(home)
+            for home in overlay.topology.neighbours():  # none, if two have had each other removed
+                overlay.live_at(home)
             return
         for peer, session in overlay.sessions.up.items():
             if session.identity.home == removal.node:
