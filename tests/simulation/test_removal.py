@@ -350,6 +350,25 @@ def test_a_broker_that_is_removed_while_it_is_cut_off_stops_when_it_hears_of_it(
     assert_promises(world)
 
 
+def test_a_client_that_was_away_hears_of_two_removals_at_once() -> None:
+    """First of another one's, then of that of its home."""
+    world = start_network([*chain("a", "b", "x"), ("a", "y")], {"p": "b", "s": "x"}, delta=2)
+    subscribe_all(world, {"s": ""})
+    crash_for_good(world, "x", "y")
+    for name in "ab":
+        world.cut("s", name)
+    world.run_for(BYPASSED)
+    remove(world, "y")
+    remove(world, "x")
+    publish_all(world, "p", 3)
+    for name in "ab":
+        world.heal("s", name)
+    world.run_for(RECOVERED)
+    assert world.leaf("s").identity.home == "b"
+    assert delivered(world, "s") == [1, 2, 3]
+    assert_promises(world)
+
+
 def test_ended_subscriptions_are_forgotten_once_the_broker_is_removed() -> None:
     world = start_network(STAR, {"s": "b"}, delta=1)
     crash_for_good(world, "x")

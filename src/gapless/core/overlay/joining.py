@@ -388,15 +388,17 @@ class Joining:
 
         All its links change at once. One that the removal does not name is gone. Whoever has joined there
         without having been heard of goes to the centre too, and announces that; but not the broker itself, if
-        it has joined here since: its name is used up. Who leaves has only said so yet: it keeps its link, and
-        leaves whoever has the neighbour's place. Who is the last one is a network by itself.
+        it has joined here since: its name is used up. (Of several removals that are heard of at once all are
+        known when the first one is followed.) Who leaves has only said so yet: it keeps its link, and leaves
+        whoever has the neighbour's place. Who is the last one is a network by itself.
         """
         topology, is_leaving = self._topology, self.is_leaving
         before = {each: topology.is_marked(each) for each in topology.links()}
-        own, heir = link(topology.me, removal.node), self.fates.heir(removal.node)
-        joined_there = not announce or self._joined_at == removal.node  # a client belongs to its home
-        moves = own in before and joined_there and not removal.had(topology.me) and heir not in own
-        if self._joined_at == removal.node:
+        upstream = self._joined_at if announce else next(iter(topology.neighbours()), "")  # a client's home
+        own, heir = link(topology.me, upstream), self.fates.heir(upstream)
+        gone = self.fates.removal(upstream) or (removal if removal.node == upstream else None)
+        moves = gone is not None and own in before and not gone.had(topology.me) and heir not in own
+        if gone is not None and announce:
             self._joins_at(heir if heir != topology.me else "")
         after = dict.fromkeys(filter(None, map(self.fates.current, self._made(removal))), False)
         for each, marked in before.items():

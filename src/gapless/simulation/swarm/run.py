@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from gapless.core.broker import Broker
 from gapless.core.leaf import Leaf
-from gapless.core.model import SECOND, OrderName
+from gapless.core.model import SECOND, NodeId, OrderName
 from gapless.core.orders.publisher import PublisherBroker, PublisherLeaf
 from gapless.simulation import trace
 from gapless.simulation.checkers import check
@@ -93,7 +94,7 @@ def judge(script: Script, trouble: dict[str, int]) -> Outcome:
     waiting = {"counts anew untold": untold(world.trace)}
     if not raised:
         waiting |= {"never confirmed": unconfirmed(world), "never left custody": in_custody(world)}
-        waiting |= {"removed and there": sum(world.hosts[name].is_up for name in world.removed())}
+        waiting |= {"removed and a member": sum(map(partial(_has_place, world), world.removed()))}
     counts = {str(kind): count for kind, count in report.counts.items()} | trouble
     counts |= {kind: count for kind, count in waiting.items() if count} | stage.trouble
     return Outcome(
@@ -134,6 +135,13 @@ def untold(records: Iterable[trace.Record]) -> int:
         elif isinstance(each, trace.Subscribe):
             latest = {key: name for key, name in latest.items() if key[0] != each.subscription}
     return found
+
+
+def _has_place(world: World, broker: NodeId) -> bool:
+    """Whether the broker runs and takes itself for a member; not if it waits for somebody to join, who may be
+    gone too."""
+    node = world.hosts[broker].node
+    return node is not None and node.overlay.has_place
 
 
 def unconfirmed(world: World) -> int:
