@@ -589,6 +589,11 @@ def denied_and_forgotten(
     original(self, subscription, *about, **(why | {"given_up": False} if why.get("rival") else why))
 
 
+@breaks(Publishing, "home_is_unsure")
+def whoever_has_settled_is_sure(original: Original, self: Publishing, peer: NodeId, now: Micros) -> None:
+    """Rule 12: a broker that could not ask everybody is taken to know all that it knew before it started."""
+
+
 @breaks(Subscriptions, "_is_denied", Shows.ANSWER)
 def the_earlier_one_is_gone(
     original: Original, self: Subscriptions, peer: NodeId, line: LogEntry, mine: Entry
