@@ -40,7 +40,7 @@ from gapless.core.orders.publisher.custody import Custody, Held, Source, Stream,
 from gapless.core.orders.publisher.endings import Endings
 from gapless.core.orders.publisher.forwarding import Arrival, Forwarding
 from gapless.core.orders.publisher.leaf import PublisherLeaf
-from gapless.core.orders.publisher.log import Cut, Entry, PeerLog, SubscriptionLog
+from gapless.core.orders.publisher.log import Cut, Entry, PeerLog, SubscriptionLog, made_in
 from gapless.core.orders.publisher.patience import Patience
 from gapless.core.orders.publisher.presence import Presence
 from gapless.core.orders.publisher.publishing import Publishing
@@ -587,6 +587,19 @@ def denied_and_forgotten(
 ) -> None:
     """Rule 12: what an earlier client of a name denies ends like what its own client ends."""
     original(self, subscription, *about, **(why | {"given_up": False} if why.get("rival") else why))
+
+
+@breaks(Publishing, "home_is_unsure")
+def whoever_has_settled_is_sure(original: Original, self: Publishing, peer: NodeId, now: Micros) -> None:
+    """Rule 12: a broker that could not ask everybody is taken to know all that it knew before it started."""
+
+
+@breaks(Subscriptions, "_is_denied", Shows.ANSWER)
+def the_earlier_one_is_gone(
+    original: Original, self: Subscriptions, peer: NodeId, line: LogEntry, mine: Entry
+) -> bool:
+    """Rule 12: what a later client of a name denies ends as if nobody had it any more."""
+    return made_in(line.subscription) > line.rival > 0
 
 
 @breaks(Endings, "_is_known", Shows.ANSWER)

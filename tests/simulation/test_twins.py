@@ -279,6 +279,32 @@ def what_an_earlier_client_denies() -> list[str]:
     return scene.faults(resets=1, **{"s'": [3]})
 
 
+def what_a_later_client_denies() -> list[str]:
+    """The later s ends at c what the first one has subscribed at a, and c confirms an event that nobody is
+    left for. Then both crash before c has told b. The first s goes on: it must hear that it has missed
+    something."""
+    scene = Scene(chain("a", "b", "c"), p="c", s="a")
+    scene.subscribe("s")
+    scene.run(100)
+    assert scene.is_live("s")
+    scene.slow(("c", "b"), milliseconds=5_000)
+    scene.world.add_client_twin("s", home="c")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    for name in ("c", "s'"):
+        scene.world.crash(name)
+    scene.run(2_000)
+    scene.publish("x")
+    scene.run(2_000)
+    scene.slow(("c", "b"), milliseconds=1)
+    scene.world.restart("c")
+    scene.run(2_000)
+    scene.publish("x")
+    scene.run(10_000)
+    return scene.faults(resets=1, s=[3])
+
+
 def what_a_second_client_does_not_reach() -> list[str]:
     """The second s is at a, since its own broker is down, and so is the next one. It is told that whatever
     lies behind c is not promised. The trace must say so of d, though the first s, which is there, knows d."""
@@ -305,6 +331,7 @@ def what_a_second_client_does_not_reach() -> list[str]:
 
 STORIES: dict[Story, tuple[str, ...]] = {
     what_an_earlier_client_denies: ("denied-and-forgotten",),
+    what_a_later_client_denies: ("denied-and-forgotten", "the-earlier-one-is-gone"),
     a_twin_does_not_evict_the_first: ("any-life-replaces-a-session",),
     a_twin_does_not_go_round_those_who_refuse_it: ("go-round-who-refuses",),
     a_twin_does_not_get_in_far_from_the_first: ("nobody-is-asked-first",),

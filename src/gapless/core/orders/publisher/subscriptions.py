@@ -170,10 +170,20 @@ class Subscriptions:
             if not line.index:  # the answer of who has forgotten it, since all behind it knew
                 peer_log.confirmed[line.subscription] = Confirmation(line.subscription, (), {})
             if not mine.ended:
-                is_given_up = line.given_up or made_in(line.subscription) > line.rival > 0
+                is_given_up = line.given_up or self._is_denied(peer, line, mine)
                 self._end(line.subscription, now, given_up=is_given_up, rival=line.rival)
         peer_log.told(line.subscription, line.index)
         self._touched[line.subscription] = None
+
+    def _is_denied(self, peer: NodeId, line: LogEntry, mine: Entry) -> bool:
+        """Whether a client ends what another one of its name may still have, which must then hear that it has
+        missed something: a later one goes on, and an earlier one at another broker does until it is told. At
+        its own broker a client has come back: no other one was there."""
+        life = made_in(line.subscription)
+        if life > line.rival > 0:
+            return True
+        is_leaf = self._overlay.sessions.up[peer].identity.is_leaf
+        return is_leaf and line.rival > life and mine.body.path != (peer,)
 
     def _mended(self, entry: LogEntry) -> LogEntry:
         """The entry as it is on the tree of now: who told it may know of fewer removals."""
