@@ -91,8 +91,8 @@ def nothing_overtakes_where_a_way_ends() -> list[str]:
 
 
 def a_way_that_leads_back() -> list[str]:
-    """Only b5 has not forgotten s, whose broker a is down, and b0 and b1 do not know where it is. b1 keeps for
-    s what came from b0; when s is back at b0, b1 must not wait for b0, which waits for b1."""
+    """Only b5 has not forgotten s, whose broker a is down, and b0 and b1 do not know where it is. b1 keeps
+    for s what came from b0; when s is back at b0, b1 must not wait for b0, which waits for b1."""
     scene = Scene(chain("a", *(f"b{k}" for k in range(6))), p="b0", s="a", t="b1")
     scene.subscribe("s")
     scene.run(100)
@@ -217,6 +217,32 @@ def a_subscription_that_was_given_up_comes_back() -> list[str]:
     scene.end()
     scene.publish("x")
     scene.run(1_000)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(resets=1, s=[1, 5])
+
+
+def who_has_given_up_is_down_for_long() -> list[str]:
+    """b0 gives s up, tells p, and crashes. p comes to b1, which has not heard of it, only after a lease: it
+    must still say so, since b0 cannot."""
+    limits = Limits(custody=1, look_every=100 * MILLISECOND, lease=2 * SECOND)
+    scene = Scene(FIVE, p="b0", s="b4", limits=limits)
+    scene.subscribe("s")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    for name in ("b1", "b2"):
+        scene.world.crash(name)
+    scene.run(1_000)
+    scene.publish("x", "x")
+    scene.run(1_000)
+    scene.world.crash("b0")
+    scene.run(4_000)
+    scene.publish("x")
+    for name in ("b2", "b1"):
+        scene.world.restart(name)
+    scene.run(4_000)
+    scene.end()
     scene.publish("x")
     scene.end()
     return scene.faults(resets=1, s=[1, 5])
@@ -464,6 +490,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     what_must_wait_vanishes_with_its_generation: ("the-vanished-hold-up",),
     all_know_who_was_given_up: ("forget-the-given-up-when-neighbours-know",),
     a_subscription_that_was_given_up_comes_back: ("publishers-know-of-the-given-up-alone",),
+    who_has_given_up_is_down_for_long: ("the-given-up-are-forgotten-after-a-lease",),
     a_barrier_where_an_island_was: ("islands-are-barriers",),
     a_start_behind_what_was_delivered: ("renewed-from-the-cut-alone",),
     an_older_holder_where_all_have_forgotten: ("every-holder-counts-alike",),

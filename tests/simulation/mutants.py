@@ -966,6 +966,15 @@ def nobody_is_behind_the_blind(original: Original, self: Subscriptions, directio
     return sides
 
 
+@breaks(Publishing, "session_down", lambda self, peer, now: bool(self._told.get(peer)))
+def the_given_up_are_forgotten_after_a_lease(
+    original: Original, self: Publishing, peer: NodeId, now: Micros
+) -> None:
+    """Rule 12: a client forgets who was given up a lease after the session that has told it."""
+    original(self, peer, now)
+    self._note_heard(now)
+
+
 def _is_forgotten_here(self: Subscriptions, entry: Entry) -> bool:
     return not entry.body.path and entry.body.home == self._overlay.me
 
