@@ -168,7 +168,7 @@ def test_p0_29_what_a_subscription_carries(delta: int) -> None:
     assert set(seen) == {"s", *names[:-1]}
     for hop, source in enumerate(("s", *names[:-1]), start=1):
         length = min(hop, 3 * delta + 1)
-        assert seen[source] == Body("s", TOPIC, "x > 3", whole[hop - length : hop])
+        assert seen[source] == Body("s", TOPIC, "x > 3", whole[hop - length : hop], "b0")
     indexes = {entry.index for _, _, log in sent.of(Log) for entry in log.entries}
     assert indexes == {0, 1}, "the first in the log of every broker"
 

@@ -91,13 +91,13 @@ def nothing_overtakes_where_a_way_ends() -> list[str]:
 
 
 def a_way_that_leads_back() -> list[str]:
-    """Only b5 has not forgotten s, and b0 and b1 do not know where it is. b1 keeps for s what came from b0;
-    when s is back at b0, b1 must not wait for b0, which waits for b1."""
-    scene = Scene(chain(*(f"b{k}" for k in range(6))), p="b0", s="b0", t="b1")
+    """Only b5 has not forgotten s, whose broker a is down, and b0 and b1 do not know where it is. b1 keeps
+    for s what came from b0; when s is back at b0, b1 must not wait for b0, which waits for b1."""
+    scene = Scene(chain("a", *(f"b{k}" for k in range(6))), p="b0", s="a", t="b1")
     scene.subscribe("s")
     scene.run(100)
-    scene.part(("s", "b0"), ("s", "b1"))
-    for name in ("b0", "b1", "b2", "b3", "b4"):
+    scene.part(("s", "a"), ("s", "b0"))
+    for name in ("a", "b0", "b1", "b2", "b3", "b4"):
         scene.world.crash(name)
     scene.run(100)
     for name in ("b4", "b3", "b2", "b1", "b0"):
@@ -130,6 +130,36 @@ def what_must_wait_vanishes_with_its_generation() -> list[str]:
     found = scene.got("s")
     scene.end()
     return [*scene.faults(s=[1]), *([f"{found} while b3 is down"] if found != [1] else [])]
+
+
+def nobody_knows_where_a_client_was() -> list[str]:
+    """Only b0 has not forgotten s, and it is so far away that nobody hears where s was, b5 neither, at which
+    it was. It never comes back; b5 must know that it is its own, or nobody would ever give it up."""
+    scene = _where_a_client_was_is_forgotten()
+    scene.run(25_000)
+    return scene.faults_of_custody()
+
+
+def a_client_comes_back_where_nobody_knew_it() -> list[str]:
+    """As before, but s comes back in time. What waits at b4 must go to b5, which knew the way before s did
+    say it."""
+    scene = _where_a_client_was_is_forgotten()
+    scene.end()
+    return scene.faults(s=[1])
+
+
+def _where_a_client_was_is_forgotten() -> Scene:
+    scene = Scene(SIX, p="b0", s="b5", limits=Limits(lease=20 * SECOND))
+    scene.subscribe("s")
+    scene.run(100)
+    scene.part(("s", "b5"), ("s", "b4"))
+    _crash(scene, "b1", "b2", "b3", "b4", "b5")
+    for name in ("b1", "b2", "b3", "b4", "b5"):
+        scene.world.restart(name)
+    scene.run(4_000)
+    scene.publish("x")
+    scene.run(100)
+    return scene
 
 
 # -- who is given up, and what is reached --------------------------------------------------------------------
@@ -187,6 +217,32 @@ def a_subscription_that_was_given_up_comes_back() -> list[str]:
     scene.end()
     scene.publish("x")
     scene.run(1_000)
+    scene.publish("x")
+    scene.end()
+    return scene.faults(resets=1, s=[1, 5])
+
+
+def who_has_given_up_is_down_for_long() -> list[str]:
+    """b0 gives s up, tells p, and crashes. p comes to b1, which has not heard of it, only after a lease: it
+    must still say so, since b0 cannot."""
+    limits = Limits(custody=1, look_every=100 * MILLISECOND, lease=2 * SECOND)
+    scene = Scene(FIVE, p="b0", s="b4", limits=limits)
+    scene.subscribe("s")
+    scene.run(100)
+    scene.publish("x")
+    scene.run(100)
+    for name in ("b1", "b2"):
+        scene.world.crash(name)
+    scene.run(1_000)
+    scene.publish("x", "x")
+    scene.run(1_000)
+    scene.world.crash("b0")
+    scene.run(4_000)
+    scene.publish("x")
+    for name in ("b2", "b1"):
+        scene.world.restart(name)
+    scene.run(4_000)
+    scene.end()
     scene.publish("x")
     scene.end()
     return scene.faults(resets=1, s=[1, 5])
@@ -429,9 +485,12 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     two_behind_one_end: ("who-is-led-on-first-leaves-the-others",),
     nothing_overtakes_where_a_way_ends: ("who-waits-where-a-way-ends-is-overtaken",),
     a_way_that_leads_back: ("ways-lead-back",),
+    nobody_knows_where_a_client_was: ("own-clients-are-strangers",),
+    a_client_comes_back_where_nobody_knew_it: ("own-clients-are-a-secret",),
     what_must_wait_vanishes_with_its_generation: ("the-vanished-hold-up",),
     all_know_who_was_given_up: ("forget-the-given-up-when-neighbours-know",),
     a_subscription_that_was_given_up_comes_back: ("publishers-know-of-the-given-up-alone",),
+    who_has_given_up_is_down_for_long: ("the-given-up-are-forgotten-after-a-lease",),
     a_barrier_where_an_island_was: ("islands-are-barriers",),
     a_start_behind_what_was_delivered: ("renewed-from-the-cut-alone",),
     an_older_holder_where_all_have_forgotten: ("every-holder-counts-alike",),

@@ -1134,46 +1134,6 @@ def the_pathless_comes_first() -> list[str]:
     return scene.faults(s=[1, 3, 5], t=[2, 4])
 
 
-def a_way_that_leads_back() -> list[str]:
-    """b1 and b2 have lost the way to s when b2 takes an event. s comes home to b2: b1 must not send the event
-    back, since b2 has it for s, and waits for b1 to reach t."""
-    scene = _without_the_way_to_s(p="b2", t="b0")
-    scene.publish("y")
-    scene.run(1_000)
-    scene.end()
-    return scene.faults(s=[1], t=[1])
-
-
-def held_back_in_an_old_generation() -> list[str]:
-    """b1 keeps 1 for s, and does not know the way; so 2 may not go to b2 either. p comes to b0 anew, and 1
-    and 2 with it: if b1 sent the 2 of before, when it learns the way, s would never get 1."""
-    scene = _without_the_way_to_s(p="b0", t="b2")
-    scene.publish("x", "y")
-    scene.run(100)
-    scene.part(("p", "b0"))
-    scene.run(100)
-    scene.heal(("p", "b0"))
-    scene.run(3_000)
-    scene.end()
-    return scene.faults(s=[1, 2], t=[2])
-
-
-def _without_the_way_to_s(*, p: NodeId, t: NodeId) -> Scene:
-    """s lives at b2 and is away; only b0 has not crashed, and with δ = 0 knows one step of the way."""
-    scene = Scene(chain("b0", "b1", "b2"), delta=0, p=p, s="b2", t=t)
-    scene.subscribe("s")
-    scene.subscribe("t", "kind = 'y'")
-    scene.run(100)
-    scene.part(("s", "b2"))
-    scene.world.crash("b1")
-    scene.world.crash("b2")
-    scene.run(500)
-    scene.world.restart("b1")
-    scene.world.restart("b2")
-    scene.run(5_000)
-    return scene
-
-
 def other_streams_pass() -> list[str]:
     """b2 must hold what p published on a topic that holds. What is published on one that marks goes on, and
     what was held is no duplicate when it comes after it."""
@@ -1256,8 +1216,6 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     two_lives_that_give_way: ("every-life-gives-way-alike",),
     a_holder_that_begins_again: ("earlier-lives-have-sent-nothing",),
     the_pathless_comes_first: ("the-pathless-is-overtaken",),
-    a_way_that_leads_back: ("ways-lead-back",),
-    held_back_in_an_old_generation: ("the-vanished-hold-up",),
     other_streams_pass: ("one-held-stream-holds-all", "numbers-alone-tell-duplicates"),
 }
 """Each story, and the mutants that get it wrong."""

@@ -979,6 +979,32 @@ def nobody_is_behind_the_blind(original: Original, self: Subscriptions, directio
     return sides
 
 
+@breaks(Publishing, "session_down", lambda self, peer, now: bool(self._told.get(peer)))
+def the_given_up_are_forgotten_after_a_lease(
+    original: Original, self: Publishing, peer: NodeId, now: Micros
+) -> None:
+    """Rule 12: a client forgets who was given up a lease after the session that has told it."""
+    original(self, peer, now)
+    self._note_heard(now)
+
+
+def _is_forgotten_here(self: Subscriptions, entry: Entry) -> bool:
+    return not entry.body.path and entry.body.home == self._overlay.me
+
+
+@breaks(Subscriptions, "_know_own", _is_forgotten_here)
+def own_clients_are_strangers(original: Original, self: Subscriptions, entry: Entry) -> None:
+    """Rule 2: a broker does not know its own clients when nobody tells it the way to them."""
+
+
+@breaks(Subscriptions, "_know_own", _is_forgotten_here)
+def own_clients_are_a_secret(original: Original, self: Subscriptions, entry: Entry) -> None:
+    """Rule 2: a broker that finds that a client is its own does not tell the others the way."""
+    if _is_forgotten_here(self, entry):
+        self._log.learn_path(entry.subscription, (entry.body.client,))
+        self.has_absent = True
+
+
 # -- names and networks (``gapless.core.names``) -----------------------------------------------------------
 
 

@@ -700,9 +700,9 @@ def test_confirmations_of_an_older_generation_do_not_count(mutant: str | None) -
         publishing.go_home("a", 0, old_is_up=False)
         publishing.publish(TOPIC, "p", [({}, b"")] * 3, 0)
         first = _generation_of(publishing)
-        publishing.acknowledged("a", Acknowledgement(TOPIC, "p", first, ((2, 3),)))
+        publishing.acknowledged("a", Acknowledgement(TOPIC, "p", first, ((2, 3),)), 0)
         publishing.go_home("b", 0, old_is_up=False)
-        publishing.acknowledged("b", Acknowledgement(TOPIC, "p", _generation_of(publishing), ((1, 1),)))
+        publishing.acknowledged("b", Acknowledgement(TOPIC, "p", _generation_of(publishing), ((1, 1),)), 0)
         assert (list(publishing.retained[TOPIC, "p"].events) == [2, 3]) == (mutant is None)
 
 

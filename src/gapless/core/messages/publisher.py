@@ -34,6 +34,8 @@ class Body(msgspec.Struct, frozen=True, array_like=True):
     selector: str
     path: Path
     """The way to the client; empty where it is not known."""
+    home: NodeId = ""
+    """The client's own broker, however far it is."""
 
 
 class LogEntry(msgspec.Struct, frozen=True, array_like=True):

@@ -474,6 +474,11 @@ class Overlay:
         fates = self.joining.fates
         return fates.mended(path, self.me) if fates.has_removals else path
 
+    def mended_home(self, home: NodeId) -> NodeId:
+        """Who has the place of a client's own broker on the tree of now."""
+        fates = self.joining.fates
+        return fates.heir(home) if fates.has_removals else home
+
     def bypassed(self, peer: NodeId) -> list[NodeId]:
         """The brokers between this node and a peer with a session: those that the session goes round."""
         if peer in self.topology:

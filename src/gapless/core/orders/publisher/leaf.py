@@ -121,7 +121,7 @@ class PublisherLeaf(LeafOrder):
                 if given_up:
                     self.publishing.without(peer, given_up)
                 for each in acknowledgements:
-                    self.publishing.acknowledged(peer, each)
+                    self.publishing.acknowledged(peer, each, now)
             case Log(entries=entries):
                 self.subscribing.on_log(peer, entries)
             case Confirmed(confirmations=confirmations):

@@ -16,6 +16,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from gapless.core.messages.publisher import Body, Confirmation, Taken
 from gapless.core.model import Generation, Identity, Incarnation, NodeId, Path, SubscriptionId
 from gapless.core.orders.base import parsed
@@ -182,7 +184,7 @@ class SubscriptionLog:
         known, ended_at = entry.body.path, entry.destination
         if len(path) <= len(known) or path[len(path) - len(known) :] != known:
             return None
-        entry.body = Body(entry.body.client, entry.body.topic, entry.body.selector, path)
+        entry.body = replace(entry.body, path=path)
         self.pathless.pop(subscription, None)
         return ended_at
 

@@ -70,7 +70,7 @@ SOMEWHERE: NodeId = ""
 STAYS_MAX = 16
 """How many brokers a client remembers to have published at."""
 WITHOUT_MAX = 1_000
-"""How many of those who were given up, the last ones, are durable with a publisher."""
+"""How many of those who were given up, the last ones, are kept in mind, and durable with a publisher."""
 
 
 @dataclass(slots=True)
@@ -109,8 +109,9 @@ class Publishing:
         self.own_broker = identity.home
         """The broker that the promise goes by; another one has its place when it was removed."""
         self._lease = lease
-        self._without: dict[SubscriptionId, Micros] = {}
-        """Subscriptions that the network gave up, and when the session ended that had told so."""
+        self._without: dict[SubscriptionId, Micros | None] = {}
+        """Subscriptions that the network gave up, as sessions had told that have ended; and when another home
+        has first confirmed something without them."""
         self._told: dict[NodeId, dict[SubscriptionId, None]] = {}
         """The same by the sessions that have told and are up; or somewhere, in an earlier life."""
         self._noted: dict[str, tuple[SubscriptionId, ...]] = {}
@@ -204,13 +205,22 @@ class Publishing:
         self._told.setdefault(peer, {}).update(dict.fromkeys(given_up))
 
     def session_down(self, peer: NodeId, now: Micros) -> None:
-        """What the session has told holds for a lease from now on."""
-        self._keep_in_mind(peer, now)
+        """What the session has told holds until another home has heard it, and for a lease from then on: who
+        has told it may be down for longer, and nobody else need know."""
+        self._keep_in_mind(peer)
         if peer == self.home:
             self.go_home(None, now, old_is_up=False)
 
-    def _keep_in_mind(self, peer: NodeId, now: Micros) -> None:
-        self._without |= dict.fromkeys(self._told.pop(peer, ()), now)
+    def _keep_in_mind(self, peer: NodeId) -> None:
+        self._without |= dict.fromkeys(self._told.pop(peer, ()), None)
+
+    def _note_heard(self, now: Micros) -> None:
+        """The home has taken what says who was given up."""
+        self._without = {each: now if at is None else at for each, at in self._without.items()}
+
+    def _forget_without(self, now: Micros) -> None:
+        kept = [(each, at) for each, at in self._without.items() if at is None or at + self._lease > now]
+        self._without = dict(kept[-WITHOUT_MAX:])
 
     def _note_without(self, publisher: str) -> None:
         """What is confirmed now did not go to those who were given up. The publisher may go on in another
@@ -232,8 +242,8 @@ class Publishing:
 
     def go_home(self, home: NodeId | None, now: Micros, *, old_is_up: bool) -> None:
         """Publish through another session from now on; ``None``: there is none."""
-        self._keep_in_mind(SOMEWHERE, now)
-        self._without = {each: at for each, at in self._without.items() if at + self._lease > now}
+        self._keep_in_mind(SOMEWHERE)
+        self._forget_without(now)
         if self.home is not None and old_is_up:
             self._out.append(Send(self.home, Detached()))
         self.home = home
@@ -324,7 +334,7 @@ class Publishing:
         was_only_here = len(own) == 1 and self._sent_in.get(publisher) == self._generation
         return publisher not in self._gave_way and was_only_here and own[0].is_untouched
 
-    def acknowledged(self, peer: NodeId, ack: Acknowledgement) -> None:
+    def acknowledged(self, peer: NodeId, ack: Acknowledgement, now: Micros) -> None:
         """The network has these; what is confirmed from the beginning on need not be repeated."""
         retained = self.retained.get((ack.topic, ack.publisher))
         if retained is None or peer != self.home or ack.generation != self._generation_of(ack.publisher):
@@ -338,5 +348,6 @@ class Publishing:
             following += 1
         if following > first:
             self._note_without(ack.publisher)
+            self._note_heard(now)
             self._out.append(Persist(EventsConfirmed(ack.topic, ack.publisher, following - 1)))
             self._out.append(Receipt(ack.topic, ack.publisher, following - 1))

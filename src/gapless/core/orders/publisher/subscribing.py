@@ -192,7 +192,8 @@ class Subscribing:
 
     def _line(self, peer: NodeId, unique: SubscriptionId, own: Own) -> LogEntry:
         path = tuple(self._overlay.topology.path(peer)[:-1])
-        body = Body(self._overlay.me, own.topic, own.selector, path)
+        identity = self._overlay.identity
+        body = Body(identity.node, own.topic, own.selector, path, identity.home or "")
         return LogEntry(0, unique, body, news=not own.live, rival=own.rival)
 
     def _renew(self, unique: SubscriptionId, rival: Incarnation) -> None:

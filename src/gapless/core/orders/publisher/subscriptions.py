@@ -162,6 +162,7 @@ class Subscriptions:
             if line.body is None or not is_selector(line.body.selector):
                 return
             mine = self._accept(line, line.body)
+            self._know_own(mine)
         elif line.body is not None:
             self._learn_path(mine, line.body.path, peer)
         if line.ended:
@@ -189,13 +190,20 @@ class Subscriptions:
         """The entry as it is on the tree of now: who told it may know of fewer removals."""
         if entry.body is None:
             return entry
-        path = self._overlay.mended_path(entry.body.path)
-        return entry if path is entry.body.path else replace(entry, body=replace(entry.body, path=path))
+        body = self._on_tree_of_now(entry.body)
+        return entry if body is entry.body else replace(entry, body=body)
 
     def mend(self) -> None:
         """A broker was removed: no way leads through it."""
         for entry in self._log.after(0):
-            entry.body = replace(entry.body, path=self._overlay.mended_path(entry.body.path))
+            entry.body = self._on_tree_of_now(entry.body)
+            if not entry.ended:
+                self._know_own(entry)
+
+    def _on_tree_of_now(self, body: Body) -> Body:
+        path, home = self._overlay.mended_path(body.path), self._overlay.mended_home(body.home)
+        is_same = path is body.path and home == body.home
+        return body if is_same else replace(body, path=path, home=home)
 
     def _answer_forgotten(self, peer: NodeId, entry: LogEntry) -> None:
         """Who speaks of a subscription that has ended is told so: a broker, which waits until all know it,
@@ -227,6 +235,13 @@ class Subscriptions:
             if peer != teller and peer in self._overlay.topology:
                 line = self._line(entry, peer, peer_log, with_body=True)
                 self._out.append(Send(peer, Log((line,))))
+
+    def _know_own(self, entry: Entry) -> None:
+        """A broker knows the way to its own clients, though all who knew it have forgotten it: nobody else
+        looks after one that does not come back."""
+        if not entry.body.path and entry.body.home == self._overlay.me:
+            self._learn_path(entry, (entry.body.client,), self._overlay.me)
+            self.has_absent = True
 
     def _use_longer_ways(self, now: Micros) -> None:
         if self._former:
@@ -371,8 +386,7 @@ class Subscriptions:
     def _line(self, entry: Entry, peer: NodeId, peer_log: PeerLog, *, with_body: bool = False) -> LogEntry:
         body = None
         if with_body or entry.subscription not in peer_log.index_of:
-            path = self._overlay.extended(entry.body.path, peer)
-            body = Body(entry.body.client, entry.body.topic, entry.body.selector, path)
+            body = replace(entry.body, path=self._overlay.extended(entry.body.path, peer))
         return LogEntry(
             entry.index,
             entry.subscription,
