@@ -101,34 +101,6 @@ def _goes_on_without(scene: Scene, *brokers: NodeId) -> list[str]:
     return _differs(meanwhile, [1]) + scene.faults(s=[1])
 
 
-# -- what a broker could not ask -----------------------------------------------------------------------------
-
-
-def a_broker_that_could_not_ask_who_knew() -> list[str]:
-    """All that b and y1 knew of s is lost, and y2, which knows it, is cut off (δ = 3). b takes an event of
-    its client p, which then moves to y2 and goes on there: s must hear that it has missed something."""
-    scene = Scene(STAR, delta=3, p="b", s="y2")
-    scene.subscribe("s")
-    scene.run(1_000)
-    scene.publish("x")
-    scene.run(1_000)
-    for name in ("b", "y1"):
-        scene.world.crash(name)
-    scene.part(("b", "y2"), ("y1", "y2"), ("p", "y2"))
-    for name in ("b", "y1"):
-        scene.world.restart(name)
-    scene.run(3_000)
-    scene.publish("x")
-    scene.run(1_000)
-    scene.heal(("p", "y2"))
-    scene.part(("p", "b"), ("p", "y1"))
-    scene.run(3_000)
-    scene.publish("x")
-    scene.run(3_000)
-    scene.end()
-    return scene.faults(resets=1, s=[1, 3])
-
-
 # -- whom a broker takes events from -------------------------------------------------------------------------
 
 
@@ -1172,7 +1144,6 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_client_that_came_before_its_broker_had_joined: ("clients-do-not-hear-of-joins",),
     a_client_whose_broker_is_lost_while_it_joins: ("clients-do-not-hear-of-joins",),
     a_client_that_came_before_a_neighbour_of_its_broker: ("clients-do-not-hear-of-joins",),
-    a_broker_that_could_not_ask_who_knew: ("whoever-has-settled-is-sure",),
     a_first_event_elsewhere: ("admit-who-publishes-for-the-first-time", "settled-once-is-settled"),
     a_move_while_a_subscription_is_under_way: ("settled-once-is-settled", "admit-whoever-moved"),
     a_side_asks_its_own_sides: (),

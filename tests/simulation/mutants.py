@@ -22,7 +22,6 @@ from gapless.core import names
 from gapless.core.effects import ClientAway, Effect, GuestTaken, Record, SubscriptionGivenUp
 from gapless.core.limits import Limits
 from gapless.core.messages.publisher import (
-    Acknowledgement,
     Attached,
     Confirmation,
     Header,
@@ -436,9 +435,9 @@ def old_confirmations_count(
 
 
 @breaks(Publishing, "acknowledged")
-def retain_with_holes(original: Original, self: Publishing, peer: NodeId, ack: Acknowledgement) -> None:
+def retain_with_holes(original: Original, self: Publishing, *about: Any) -> None:
     """Rule 10: what is confirmed in the middle is not retained."""
-    original(self, peer, ack)
+    original(self, *about)
     for retained in self.retained.values():
         for sequence in retained.confirmed:
             retained.events.pop(sequence, None)
@@ -587,11 +586,6 @@ def denied_and_forgotten(
 ) -> None:
     """Rule 12: what an earlier client of a name denies ends like what its own client ends."""
     original(self, subscription, *about, **(why | {"given_up": False} if why.get("rival") else why))
-
-
-@breaks(Publishing, "home_is_unsure")
-def whoever_has_settled_is_sure(original: Original, self: Publishing, peer: NodeId, now: Micros) -> None:
-    """Rule 12: a broker that could not ask everybody is taken to know all that it knew before it started."""
 
 
 @breaks(Subscriptions, "_is_denied", Shows.ANSWER)

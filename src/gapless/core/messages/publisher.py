@@ -96,8 +96,6 @@ class Stay(msgspec.Struct, frozen=True, array_like=True, order=True):
     """It has published nothing there since, for so long at least."""
     generation: int = 0
     """The generation in which it was there last, or a later one."""
-    unsure: bool = False
-    """That broker had started, and could not ask everybody what it had known before."""
 
 
 class Taken(msgspec.Struct, frozen=True, array_like=True, order=True):
@@ -236,9 +234,6 @@ class Acknowledged(msgspec.Struct, frozen=True, array_like=True, tag="acks"):
     """To a client: subscriptions that get nothing of what is acknowledged from now on, while others may still
     think they are there. What the client publishes elsewhere must not go to them, or they would miss
     something in between."""
-    unsure: bool = False
-    """To a client: the sender has started, and could not ask everybody what it had known before. What it
-    acknowledges may have been promised to subscriptions that it lacks."""
 
 
 class Superseded(msgspec.Struct, frozen=True, array_like=True, tag="superseded"):

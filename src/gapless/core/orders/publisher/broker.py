@@ -233,8 +233,6 @@ class PublisherBroker(BrokerOrder):
         if self._is_guest(leaf) and not self.settling.is_settled(("events", leaf)):
             return
         self.settling.forget(("events", leaf))
-        if not self.settling.has_asked_all:
-            self.out.append(Send(leaf, Acknowledged((), unsure=True)))
         self._take(leaf, self._waiting.pop(leaf), now)
         if leaf in self._refused:
             self.out.append(Send(leaf, AttachWanted()))

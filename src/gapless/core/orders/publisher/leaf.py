@@ -115,9 +115,7 @@ class PublisherLeaf(LeafOrder):
             case Publications(runs=runs):
                 for run in runs:
                     self._on_run(peer, run, now)
-            case Acknowledged(acknowledgements=acknowledgements, given_up=given_up, unsure=unsure):
-                if unsure:
-                    self.publishing.home_is_unsure(peer, now)
+            case Acknowledged(acknowledgements=acknowledgements, given_up=given_up):
                 if given_up:
                     self.publishing.without(peer, given_up)
                 for each in acknowledgements:

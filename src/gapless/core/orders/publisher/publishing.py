@@ -135,9 +135,6 @@ class Publishing:
         self._stays: dict[NodeId, tuple[Micros, int]] = {}
         """The brokers other than the client's own that it has published at, when last, and in which
         generation."""
-        self._unsure: dict[NodeId, tuple[Micros, int]] = {}
-        """The same of those that may have lacked subscriptions then, its own broker too."""
-        self._home_is_unsure = False
         self._had_a_life = bool(self.retained)
         """Whether an earlier life of a publisher may have been anywhere until now."""
 
@@ -247,29 +244,17 @@ class Publishing:
         if self.home is not None and old_is_up:
             self._out.append(Send(self.home, Detached()))
         self.home = home
-        self._home_is_unsure = False
         if home is None:
             return
         if self._had_a_life:
             self._had_a_life = False
             self._stays[SOMEWHERE] = now, self._generation
         self._generation += 1
-        stays = [Stay(node, now - at, last) for node, (at, last) in self._stays.items()]
-        stays += [Stay(node, now - at, last, unsure=True) for node, (at, last) in self._unsure.items()]
-        self._out.append(Send(home, Attached(self._generation, tuple(stays))))
+        stays = tuple(Stay(node, now - at, last) for node, (at, last) in self._stays.items())
+        self._out.append(Send(home, Attached(self._generation, stays)))
         for source, retained in self.retained.items():
             retained.confirmed.clear()
             self._send(home, source, tuple(retained.events.values()), now)
-
-    def home_is_unsure(self, peer: NodeId, now: Micros) -> None:
-        """What this home takes may be promised to subscriptions that it lacks."""
-        if peer == self.home:
-            self._home_is_unsure = True
-            self._note_unsure(peer, now)
-
-    def _note_unsure(self, home: NodeId, now: Micros) -> None:
-        is_known = home in self._unsure or len(self._unsure) < STAYS_MAX
-        self._unsure[home if is_known else SOMEWHERE] = now, self._generation
 
     def publish(self, topic: str, publisher: str, contents: Sequence[Content], now: Micros) -> None:
         """Number them, make them durable, send them home."""
@@ -301,8 +286,6 @@ class Publishing:
         if events and home != self.own_broker:
             is_known = home in self._stays or len(self._stays) < STAYS_MAX
             self._stays[home if is_known else SOMEWHERE] = now, self._generation
-        if events and self._home_is_unsure:
-            self._note_unsure(home, now)
         declared = self._topics.get(topic)  # deleted, or not told yet: then the hard promise holds
         relaxed = declared is not None and declared.beyond_delta is BeyondDelta.MARK
         header = Header(self._generation_of(publisher), excluded=self._excluded(), relaxed=relaxed)

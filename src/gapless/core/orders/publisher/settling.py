@@ -56,8 +56,6 @@ class Settling:
     ) -> None:
         self.has_settled = False
         """Whether this broker was told, at some time since it started, all that its sides know."""
-        self.has_asked_all = False
-        """Whether nobody nearby was left out of that, because it could not be reached."""
         self._overlay = overlay
         self._peers = peers
         self._out = out
@@ -93,15 +91,13 @@ class Settling:
         return self._is_answered(needed, None)
 
     def look(self) -> None:
-        """Note when this broker settles for the first time: with a neighbour at least, if it has some. Those
-        who could not be reached then are asked when they can be."""
-        if not self.has_asked_all and self._overlay.is_joined:
+        """Note when this broker settles for the first time: with a neighbour at least, if it has some."""
+        if not self.has_settled and self._overlay.is_joined:
             frontier = self._overlay.frontier
             has_company = bool(frontier.active) or not self._overlay.topology.neighbours()
             is_settled = not frontier.barriers and self._is_answered(self._needs[START], None)
-            self.has_settled |= has_company and is_settled
-            if has_company and is_settled and not frontier.down:
-                self.has_asked_all = True
+            self.has_settled = has_company and is_settled
+            if self.has_settled:
                 self.forget(START)
 
     # -- what others need --------------------------------------------------------------------------------

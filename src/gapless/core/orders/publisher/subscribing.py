@@ -119,10 +119,9 @@ class Own:
 
     def may_lack(self, stay: Stay) -> bool:
         """Whether the broker of a stay, or, without a name, any broker, has not known it for some time since
-        it became live: what was taken there until then is not known yet, or never will be. One that had
-        started may have forgotten it."""
+        it became live: what was taken there until then is not known yet, or never will be."""
         lacking = self.unreached | self.reached_later
-        return stay.unsure or (stay.node in lacking if stay.node else bool(lacking))
+        return stay.node in lacking if stay.node else bool(lacking)
 
     def still_counting(self, cut: Cut) -> list[str]:
         """The publishers that are still where a cut was taken, and count as those did that came here. Who is
