@@ -431,7 +431,8 @@ class Joining:
         """Announce it to whoever has the neighbour's place; who is alone there has nobody to tell, and
         stops."""
         me, neighbours = self._topology.me, self._topology.neighbours()
-        if neighbours and self._waves[me].joined.join_point not in neighbours:
+        wave = self._waves.get(me)
+        if neighbours and (wave is None or wave.joined.join_point not in neighbours):
             self.leave()
 
     def _links_changed(self, before: Mapping[Link, bool], now: Micros) -> None:
