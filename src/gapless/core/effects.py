@@ -60,8 +60,8 @@ class BrokerRemoved(msgspec.Struct, frozen=True, tag=True):
 
 
 class JoinedAt(msgspec.Struct, frozen=True, tag=True):
-    """Record: the neighbour that the broker has joined, or who has the place of that; nobody if it is the
-    broker itself. The last one holds."""
+    """Record: the neighbour that the broker has joined, or that has the place of this one now. It is empty if
+    the broker itself has that place. The last record holds."""
 
     join_point: NodeId
 

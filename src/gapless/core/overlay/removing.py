@@ -108,9 +108,8 @@ class Removing:
             return
         self._poll = None
         removal = self._removal(poll)
-        assert overlay.joining.fates.note_removal(removal), (
-            f"{removal} is no news, though {poll.node} is here"
-        )
+        is_news = overlay.joining.fates.note_removal(removal)
+        assert is_news, f"{removal} is no news, though {poll.node} is here"
         self.mend(removal, now)
         self._unanswered[poll.node] = None
         self._maybe_answer()
@@ -136,7 +135,7 @@ class Removing:
         fates = self._overlay.joining.fates
         for node in list(self._unanswered):
             removal = fates.removal(node)
-            if removal is None or self._is_shared(removal):  # None: others have been removed since, and more
+            if removal is None or self._is_shared(removal):  # None: too many others were since
                 del self._unanswered[node]
                 self._answer(node)
 
