@@ -253,6 +253,22 @@ def nothing_is_delivered_once_the_name_is_lost() -> list[str]:
     return [f"s got {got}"] if got else []
 
 
+def _confirm_and_crash(scene: Scene, broker: str, client: str) -> None:
+    """The broker confirms an event, and crashes with the client before it has told b why; then it is back."""
+    scene.publish("x")
+    scene.run(100)
+    for name in (broker, client):
+        scene.world.crash(name)
+    scene.run(2_000)
+    scene.publish("x")
+    scene.run(2_000)
+    scene.slow((broker, "b"), milliseconds=1)
+    scene.world.restart(broker)
+    scene.run(2_000)
+    scene.publish("x")
+    scene.run(10_000)
+
+
 def what_an_earlier_client_denies() -> list[str]:
     """s ends at a what the later s has subscribed at c, and a confirms an event that nobody is left for. Then
     both crash before a has told b. The later s keeps the name: it must hear that it has missed something."""
@@ -264,18 +280,7 @@ def what_an_earlier_client_denies() -> list[str]:
     assert scene.is_live("s'")
     scene.slow(("a", "b"), milliseconds=5_000)
     scene.run(500)
-    scene.publish("x")
-    scene.run(100)
-    for name in ("a", "s"):
-        scene.world.crash(name)
-    scene.run(2_000)
-    scene.publish("x")
-    scene.run(2_000)
-    scene.slow(("a", "b"), milliseconds=1)
-    scene.world.restart("a")
-    scene.run(2_000)
-    scene.publish("x")
-    scene.run(10_000)
+    _confirm_and_crash(scene, "a", "s")
     return scene.faults(resets=1, **{"s'": [3]})
 
 
@@ -290,18 +295,7 @@ def what_a_later_client_denies() -> list[str]:
     scene.slow(("c", "b"), milliseconds=5_000)
     scene.world.add_client_twin("s", home="c")
     scene.run(100)
-    scene.publish("x")
-    scene.run(100)
-    for name in ("c", "s'"):
-        scene.world.crash(name)
-    scene.run(2_000)
-    scene.publish("x")
-    scene.run(2_000)
-    scene.slow(("c", "b"), milliseconds=1)
-    scene.world.restart("c")
-    scene.run(2_000)
-    scene.publish("x")
-    scene.run(10_000)
+    _confirm_and_crash(scene, "c", "s'")
     return scene.faults(resets=1, s=[3])
 
 

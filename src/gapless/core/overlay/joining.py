@@ -394,17 +394,12 @@ class Joining:
         """
         topology, is_leaving = self._topology, self.is_leaving
         before = {each: topology.is_marked(each) for each in topology.links()}
-        upstream = self._joined_at if announce else next(iter(topology.neighbours()), "")  # a client's home
-        own, heir = link(topology.me, upstream), self.fates.heir(upstream)
-        gone = self.fates.removal(upstream) or (removal if removal.node == upstream else None)
-        moves = gone is not None and own in before and not gone.had(topology.me) and heir not in own
-        if gone is not None and announce:
-            self._joins_at(heir if heir != topology.me else "")
+        move = self._move(removal, announce=announce)
         after = dict.fromkeys(filter(None, map(self.fates.current, self._made(removal))), False)
         for each, marked in before.items():
             current = self.fates.current(each, besides=topology.me)
-            if moves and each == own:
-                current = link(topology.me, heir)
+            if move is not None and each == link(topology.me, move[0]):
+                current = link(topology.me, move[1])
             if current is not None:
                 after[current] = marked and after.get(current, True)
         topology.rebuild(after)
@@ -418,9 +413,23 @@ class Joining:
         }
         if is_leaving:
             self._go_on_leaving()
-        elif moves and announce:
-            self._waves[topology.me] = Wave(Joined(topology.me, heir, self._incarnation))
+        elif move is not None and announce:
+            self._waves[topology.me] = Wave(Joined(topology.me, move[1], self._incarnation))
         return before != {each: topology.is_marked(each) for each in topology.links()}
+
+    def _move(self, removal: Removal, *, announce: bool) -> tuple[NodeId, NodeId] | None:
+        """From whom to whom this node goes, if the broker that it has joined is gone, or a client's home is,
+        and no removal names its link there."""
+        topology = self._topology
+        joined = self._joined_at if announce else next(iter(topology.neighbours()), "")
+        gone = self.fates.removal(joined) or (removal if removal.node == joined else None)
+        if gone is None:
+            return None
+        heir = self.fates.heir(joined)
+        if announce:
+            self._joins_at(heir if heir != topology.me else "")
+        has_link = joined in topology.neighbours() and not gone.had(topology.me)
+        return (joined, heir) if has_link and heir not in (topology.me, joined) else None
 
     def _made(self, removal: Removal) -> list[Link]:
         """The links of others that a removal has made. Its own a node finds by those that it has; else it was
