@@ -124,9 +124,10 @@ def test_a_broker_at_the_edge_leaves_for_good_and_an_inner_one_says_why_not(tmp_
         assert "left the network" in edge.log()
         until("the others know", lambda: links(look(network)) == {("b0", "b1")})
         assert whole(look(network), 2)
-        edge.launch()  # --join again, which is how it is started: a new member under its old name
-        edge.wait_ready()
-        until("it has joined again", lambda: whole(look(network), 3))
+        edge.launch()
+        until("b2 has ended again", lambda: not edge.is_running)
+        assert edge.process.returncode == 1
+        assert "start one with another --id" in edge.log()
 
 
 def test_a_broker_that_was_killed_while_it_left_leaves_when_it_is_started_again(tmp_path: Path) -> None:

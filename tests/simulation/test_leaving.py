@@ -6,16 +6,14 @@ from random import Random
 
 import pytest
 
-from gapless.core.effects import LinkAdded, LinkFate, LinkRemoved
-from gapless.core.messages.overlay import Joined
+from gapless.core.effects import BrokerRemoved, LinkAdded, LinkRemoved
+from gapless.core.messages.overlay import Removal
 from gapless.core.model import SECOND, OrderName, link
-from gapless.core.overlay.membership import Membership
 from gapless.simulation.checkers import check
 from gapless.simulation.faults import Faults, Window
 from gapless.simulation.run import WARM_UP, Options, build
 from gapless.simulation.workload import Plan, Workload
 from gapless.simulation.world import World
-from simulation.mutants import Mutant
 from support import (
     BYPASSED,
     RECOVERED,
@@ -32,14 +30,6 @@ from support import (
 )
 
 CLOSES = WARM_UP + 20 * SECOND
-LEAVES_UNHEARD = Mutant(
-    "who-leaves-need-not-hear-its-neighbour",
-    Membership,
-    "why_not_leave",
-    lambda original, self, clients, _, *, is_ready: original(
-        self, clients, self._topology.neighbours(), is_ready=is_ready
-    ),
-)
 LINKS = [*chain("a", "b", "c", "d"), link("b", "x")]
 
 
@@ -75,7 +65,7 @@ def test_a_leave_is_durable() -> None:
     leave(world, "d")
     for name in "bc":
         assert LinkRemoved(("c", "d")) in world.hosts[name].store
-        assert LinkFate(Joined("d", "c", 1, left=True)) in world.hosts[name].store
+        assert BrokerRemoved(Removal("d", 0, "c", (("c", 1),), 1)) in world.hosts[name].store
         world.crash(name)
     world.run_for(BYPASSED)
     for name in "bc":
@@ -116,56 +106,26 @@ def test_whoever_was_away_cannot_bring_it_back() -> None:
     assert_equation_1(world, [each for each in links if "d" not in each])
 
 
-def test_a_leave_goes_round_a_neighbour_that_fails() -> None:
+def test_a_leave_waits_for_the_neighbour() -> None:
     world = start_network(chain("a", "b", "c", "d"), {}, delta=1)
     world.leave("d")
     world.crash("c", lossy=True)
-    world.run_until(lambda: "d" in world.departed)
-    assert_equation_1(world, chain("a", "b", "c"))
+    world.run_for(BYPASSED)
+    assert world.departed == {}
     world.restart("c")
+    world.run_until(lambda: "d" in world.departed)
     world.run_for(RECOVERED)
     assert_equation_1(world, chain("a", "b", "c"))
     assert world.broker("c").overlay.frontier.wanted == []
 
 
-@pytest.mark.parametrize("is_broken", [False, True])
-def test_who_has_forgotten_a_neighbour_does_not_leave_it_alone(is_broken: bool) -> None:
-    """c has lost its store, and a tells it that it is beside b; a knows nothing of d, down like b."""
-    links = chain("a", "b", "c", "d")
-    world = start_network(links, {}, delta=1)
-    for name in "bcd":
-        world.crash(name)
+def test_who_does_not_hear_its_neighbour_does_not_begin_to_leave() -> None:
+    world = start_network(chain("a", "b", "c"), {}, delta=1)
+    world.crash("b")
     world.run_for(BYPASSED)
-    world.replace("c", join=("b",))
-    world.run_until(lambda: world.broker("c").overlay.is_joined)
-    with pytest.MonkeyPatch.context() as patch:
-        if is_broken:
-            LEAVES_UNHEARD.install(patch)
-        world.leave("c")
-    world.run_for(BYPASSED)
-    for name in "bd":
-        world.restart(name)
-    world.run_for(RECOVERED)
-    if is_broken:
-        assert world.broker("d").overlay.frontier.active == []
-    else:
-        assert world.refused == [("c", "c does not reach its neighbour b: ask again when it does")]
-        assert_equation_1(world, links)
-
-
-def test_a_leaving_broker_that_crashes_goes_on_leaving() -> None:
-    world = start_network(chain("a", "b", "c"), {})
-    for name in "ab":
-        world.cut(name, "c", one_way=True)  # nobody's confirmation reaches it
     world.leave("c")
-    world.run_for(SECOND // 2)
-    assert world.departed == {}
-    world.crash("c")
-    for name in "ab":
-        world.heal(name, "c")
-    world.restart("c")
-    world.run_until(lambda: "c" in world.departed)
-    assert_equation_1(world, chain("a", "b"))
+    world.run_for(BYPASSED)
+    assert world.refused == [("c", "c does not reach its neighbour b: ask again when it does")]
 
 
 def test_the_last_broker_is_a_network_by_itself_also_after_a_restart() -> None:
@@ -183,54 +143,27 @@ def test_the_last_broker_is_a_network_by_itself_also_after_a_restart() -> None:
     assert delivered(world, "s") == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("place", ["c", "a"])
-def test_a_broker_that_left_can_join_again(place: str) -> None:
-    """Under the same name, in the same place or elsewhere; also for those who missed that it did."""
+@pytest.mark.parametrize("keeps_its_store", [True, False])
+def test_the_name_of_who_has_left_is_used_up(keeps_its_store: bool) -> None:
     world = start_network(chain("a", "b", "c", "d"), {"p": "a", "s": "b"}, delta=2)
-    subscribe_all(world, {"s": ""})
     leave(world, "d")
-    world.crash("b")
-    world.run_for(BYPASSED)
-    world.replace("d", join=(place,))
-    world.run_until(lambda: world.broker("d").overlay.is_joined)
-    world.restart("b")
-    world.run_for(RECOVERED)
-    assert_equation_1(world, [*chain("a", "b", "c"), link(place, "d")])
-    world.crash("d")
-    world.run_for(BYPASSED)
-    world.restart("d")
-    world.run_for(RECOVERED)
-    assert_equation_1(world, [*chain("a", "b", "c"), link(place, "d")])
-    world.add_client("q", "d")
+    if keeps_its_store:
+        world.restart("d")
+        assert "d" in world.departed, "it knows, and stops at once"
+    else:
+        world.replace("d", join=("a",))
+        world.run_until(lambda: "d" in world.departed)
     world.run_for(SECOND)
-    publish_all(world, "q", 3)
-    world.run_for(SECOND)
-    assert delivered(world, "s", "q") == [1, 2, 3]
-    assert_promises(world)
+    assert_equation_1(world, chain("a", "b", "c"))
 
 
-def test_a_broker_that_left_with_its_store_can_join_again() -> None:
-    """It does not take its old wish to leave for a new one, nor the network that it founded for its own."""
-    world = World(delta=1)
-    world.add_broker("a")
-    world.add_broker("b", join=("a",))
-    world.run_until(lambda: world.broker("b").overlay.is_joined)
-    leave(world, "a")
-    world.restart("a")
+def test_the_last_two_do_not_both_leave() -> None:
+    world = start_network(chain("a", "b"), {})
+    world.leave("a")
+    world.leave("b")
+    world.run_until(lambda: "b" in world.departed)
     world.run_for(SECOND)
-    assert not world.broker("a").overlay.is_joined
-    world.crash("a")
-    world.hosts["a"].make = world._broker_maker("a", ("b",), founder=True)
-    for _ in range(2):
-        world.restart("a")
-        world.run_until(lambda: world.broker("a").overlay.is_joined)
-        world.run_for(RECOVERED)
-        assert_equation_1(world, [("a", "b")])
-        world.crash("a")
-    world.restart("a")
-    world.run_for(RECOVERED)
-    leave(world, "b")
-    assert_equation_1(world, [])
+    assert world.refused == [("a", "a has got the place of b: ask again")]
     assert world.broker("a").overlay.is_joined
 
 

@@ -7,7 +7,9 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from gapless.core.effects import BrokerRemoved
 from gapless.core.events import RemoveRequested
 from gapless.core.messages import Removal
 from gapless.core.model import SECOND
@@ -15,6 +17,8 @@ from gapless.core.node import Node
 from gapless.core.orders.publisher.forwarding import Forwarding
 from gapless.core.overlay.fates import Fates
 from gapless.core.overlay.joining import Joining
+from gapless.core.overlay.leaving import Leaving
+from gapless.core.overlay.overlay import Overlay
 from gapless.core.overlay.removing import Removing
 from gapless.simulation.checkers import check
 from gapless.simulation.world import World
@@ -55,6 +59,13 @@ def void_by_any_other(_: Callable[..., bool], fates: Fates, removal: Removal) ->
     return any(name == removal.node and life > removal.incarnation for name, life in others)
 
 
+def over_at_once(original: Callable[..., None], removing: Removing, removal: Removal, now: int) -> None:
+    """The life in which a broker is let go counts as over before it has heard of that."""
+    session = removing._overlay.sessions.up.get(removal.node)
+    life = session.incarnation if session is not None else removal.incarnation
+    original(removing, replace(removal, incarnation=life), now)
+
+
 MUTANTS = {
     each.name: each
     for each in (
@@ -62,23 +73,28 @@ MUTANTS = {
         Mutant("centre-takes-all-for-seen", Forwarding, "begin_anew", lambda *_: None),
         Mutant("centre-listens-at-once", Removing, "is_outdated", lambda *_: False),
         Mutant("nothing-said-again", Node, "_begin_anew", lambda *_: None),
-        Mutant("no-fence", Joining, "be_removed", lambda *_: None),
+        Mutant("no-fence", Joining, "be_removed", lambda *_, **__: None),
         Mutant("home-for-ever", Fates, "heir", lambda _, self, node: node),
-        Mutant("links-come-back", Fates, "current", lambda _, self, link, besides=None: link),
+        Mutant("links-come-back", Fates, "current", lambda _, self, link: link),
         Mutant(
-            "who-leaves-is-gone-at-once",
-            Fates,
-            "current",
-            lambda original, self, link, besides=None: original(self, link),
+            "the-wish-to-leave-is-forgotten",
+            Leaving,
+            "_want",
+            lambda _, self, is_wanted: setattr(self._overlay.joining, "is_leaving", is_wanted),
         ),
-        Mutant("who-leaves-is-held-where-it-was", Joining, "_go_on_leaving", lambda *_: None),
+        Mutant("who-asks-is-let-go", Leaving, "_is_at_the_edge", lambda *_: True),
+        Mutant("who-is-let-go-is-told-first", Removing, "_is_outside", lambda _, self, peer: peer.is_leaf),
+        Mutant("who-is-let-go-is-over", Removing, "_decide", over_at_once),
+        Mutant("who-leaves-inherits", Leaving, "mended", lambda *_: None),
+        Mutant("who-leaves-asks-once", Leaving, "session_up", lambda *_: None),
+        Mutant("told-when-heard-or-never", Removing, "share", lambda *_: None),
+        Mutant("removals-in-part", Overlay, "_finish_removals", lambda *_: None),
         Mutant("votes-do-not-count", Removing, "_why_not", lambda *_: None),
         Mutant("who-is-not-known-is-not-there", Removing, "_may_have_others", lambda *_: False),
         Mutant("gone-round-for-ever", Forwarding, "mend", lambda *_: None),
         Mutant("told-before-two-have-it", Removing, "_is_shared", lambda *_: True),
         Mutant("only-those-near-hear-of-it", Removing, "heard", those_near),
         Mutant("whoever-had-a-link-moves", Joining, "mend", as_if_it_had_joined_there),
-        Mutant("what-is-made-is-mine", Joining, "_made", lambda _, self, removal: list(removal.made)),
         Mutant("void-by-any-other", Fates, "_is_void", void_by_any_other),
         Mutant("void-and-valid", Fates, "_is_void", lambda *_: False),
     )
@@ -154,6 +170,29 @@ def who_is_gone_joins_where_nobody_has_heard_of_it(*restarted: str) -> bool:
     return not has_place and scene.got("s") == [1]
 
 
+def who_is_gone_asks_somebody_without_a_store() -> bool:
+    """x is removed, and b and c lose their stores. d, which was away, lets c in. x, started without its store
+    too, asks b, which has not joined itself. b hears of the removal from a before it knows that a is a broker
+    of its network; once it does, two have it, and x is told."""
+    scene = Scene(chain("x", "a", "b", "c", "d"))
+    world = scene.world
+    crash_for_good(world, "c", "d", "x")
+    removed(world, "x")
+    crash_for_good(world, "b")
+    world.cut("a", "c")
+    world.restart("d")
+    world.replace("c", join=("d",))
+    scene.run(3_000)
+    scene.slow(("a", "b"), milliseconds=100)
+    scene.slow(("c", "b"), milliseconds=1_000)
+    world.replace("b", join=("c",))
+    world.replace("x", join=("b",))
+    world.run_for(RECOVERED)
+    scene.heal(("a", "c"))
+    world.run_for(RECOVERED)
+    return not world.hosts["x"].is_up and own_links(world) == {*chain("a", "b", "c", "d")}
+
+
 def who_is_gone_gets_another_neighbour() -> bool:
     """x is removed, which w has not heard of. x joins e without its store, behind k, which is down; and when
     e is removed there, d. That x was d's neighbour then does not mean that it was not removed."""
@@ -187,26 +226,6 @@ def who_is_gone_gets_another_neighbour() -> bool:
     return is_one and scene.got("s") == scene.got("r") == [1, 2] and not scene.faults()
 
 
-def who_has_left_comes_back_far_away() -> bool:
-    """A removal gives b a link to a, and b leaves a. Back under its name, far away, it hears of the removal,
-    which is not about the b of now: it joins e."""
-    scene = Scene(chain("b", "x", "a", "f", "g", "h", "e"), p="a", s="e")
-    world = scene.world
-    crash_for_good(world, "x")
-    removed(world, "x")
-    world.leave("b")
-    scene.run(5_000)
-    assert not world.hosts["b"].is_up
-    world.replace("b", join=("e",))
-    scene.run(5_000)
-    world.add_client("q", "b")
-    scene.subscribe("s")
-    scene.run(1_000)
-    scene.publish("1", client="q")
-    scene.run(1_000)
-    return scene.got("s", "q") == [1] and own_links(world) == {*chain("a", "f", "g", "h", "e", "b")}
-
-
 def each_has_the_other_removed() -> bool:
     """b decides that a is removed, and crashes before c has heard of it. a, started again, has b removed.
     When b is back, it is gone, and what it says of a is void."""
@@ -236,17 +255,46 @@ def each_has_the_other_removed() -> bool:
     return stands and not world.hosts["b"].is_up and scene.got("s") == [1, 2]
 
 
-def who_leaves_hears_of_a_removal() -> bool:
-    """d leaves, and before a knows, it hears that x is removed. It must not take itself to be gone: b loses
-    its store, and a would be the only one left to say that d is not coming back."""
-    scene = Scene(chain("x", "a", "b", "d"), p="b", s="a")
+def who_leaves_crashes() -> bool:
+    """c wants to leave, and crashes before b has heard of it."""
+    scene = Scene(chain("a", "b", "c"))
     world = scene.world
-    crash_for_good(world, "x")
+    for name in "ab":
+        world.cut("c", name, one_way=True)
+    world.leave("c")
+    scene.run(100)
+    world.crash("c", lossy=True)
+    for name in "ab":
+        world.heal("c", name)
+    world.restart("c")
+    world.run_for(RECOVERED)
+    return "c" in world.departed and own_links(world) == {("a", "b")}
+
+
+def who_leaves_has_forgotten_a_neighbour() -> bool:
+    """c has lost its store, and a tells it that it is beside b, which is down. a knows nothing of d. When b
+    is there, c asks it at once: b knows better."""
+    links = chain("a", "b", "c", "d")
+    scene = Scene(links)
+    world = scene.world
+    crash_for_good(world, "b", "c", "d")
+    world.replace("c", join=("b",))
+    world.run_until(lambda: world.broker("c").overlay.is_joined)
+    world.broker("c").overlay.leaving.begin()
+    world.restart("b")
+    scene.run(5_000)
+    world.restart("d")
+    world.run_for(RECOVERED)
+    return world.departed == {} and own_links(world) == {*links}
+
+
+def who_is_let_go_is_waited_for() -> bool:
+    """b lets c go, and loses its store before a has heard of it: c must not have stopped."""
+    scene = Scene(chain("a", "b", "c"), p="a", s="a")
+    world = scene.world
     scene.slow(("b", "a"), milliseconds=500)
-    world.leave("d")
-    scene.run(10)
-    world.remove("x")
-    scene.run(50)
+    world.leave("c")
+    scene.run(100)
     world.crash("b", lossy=True)
     scene.slow(("b", "a"), milliseconds=1)
     scene.run(3_000)
@@ -254,29 +302,57 @@ def who_leaves_hears_of_a_removal() -> bool:
     scene.run(5_000)
     scene.subscribe("s")
     scene.run(1_000)
+    return own_links(world) == {("a", "b")} and scene.is_live("s") and scene.unreachable("s") == ()
+
+
+def who_is_let_go_has_the_other_removed() -> bool:
+    """b lets a go, and crashes before c has heard of it. a goes on in the same life, and has b removed: when
+    b is back, it is gone, and what it says of a is void."""
+    scene = Scene(chain("a", "b", "c", "d"), p="d")
+    world = scene.world
+    for name in "cd":
+        world.cut("b", name, one_way=True)
+    world.leave("a")
+    scene.run(50)
+    assert world.broker("b").overlay.joining.fates.removal("a") is not None
+    crash_for_good(world, "b")
+    for name in "cd":
+        world.heal("b", name)
+    world.hosts["a"].receive(RemoveRequested("b"))
+    scene.run(3_000)
+    assert world.removals["b"] == ""
+    world.restart("b")
+    world.run_for(RECOVERED)
+    return own_links(world) == {("a", "c"), ("c", "d")} and {*world.departed} == {"b"}
+
+
+def who_leaves_is_an_heir() -> bool:
+    """a wants to leave x, which crashes and is removed. a has its place, and its client: it stays."""
+    scene = Scene(chain("a", "x", "c", "d"), p="d", s="x")
+    world = scene.world
+    scene.subscribe("s")
+    scene.run(500)
+    world.cut("a", "x", one_way=True)
+    world.leave("a")
+    scene.run(100)
+    crash_for_good(world, "x")
+    removed(world, "x")
     scene.publish("1")
     world.run_for(RECOVERED)
-    return "d" in world.departed and own_links(world) == {("a", "b")} and not scene.faults(s=[1])
+    stays = world.refused == [("a", "a has got the place of x: ask again")]
+    return stays and own_links(world) == {("a", "c"), ("c", "d")} and not scene.faults(s=[1])
 
 
 def who_leaves_gets_another_neighbour() -> bool:
-    """d agrees that x be removed, sees it again, and leaves it. x cannot tell c, which removes it: so d is a
-    neighbour of c now, and leaves that."""
+    """d wants to leave x, which crashes and is removed: then it leaves c, which has the place of x."""
     scene = Scene(chain("a", "c", "x", "d"))
     world = scene.world
-    for name in "ac":
-        world.cut(name, "x")
-    crash_for_good(world, "x")
-    scene.slow(("d", "c"), milliseconds=500)
-    world.remove("x")
-    scene.run(2)
-    world.restart("x")
-    scene.run(50)
-    scene.slow(("x", "d"), milliseconds=700)
+    world.cut("d", "x", one_way=True)
     world.leave("d")
-    scene.run(400)
-    assert world.broker("d").overlay.joining.is_leaving
-    world.run_for(RECOVERED)
+    scene.run(100)
+    crash_for_good(world, "x")
+    assert world.departed == {}
+    removed(world, "x")
     return {*world.departed} == {"d", "x"} and own_links(world) == {("a", "c")}
 
 
@@ -317,6 +393,25 @@ def the_next_failure_is_the_first_again() -> bool:
     waited = delivered(world, "s") == []
     removed(world, "b")
     return waited and delivered(world, "s") == [1, 2, 3]
+
+
+def a_removal_is_written_in_part(kept: int) -> bool:
+    """The centre crashes when it has written down the removal, and so many records after that."""
+    scene = Scene(chain("b", "x", "c"), p="c", s="b")
+    world = scene.world
+    scene.subscribe("s")
+    crash_for_good(world, "x")
+    world.remove("x")
+    world.run_until(lambda: BrokerRemoved in map(type, world.hosts["b"].store))
+    world.crash("b", lossy=True)
+    store = world.hosts["b"].store
+    del store[list(map(type, store)).index(BrokerRemoved) + 1 + kept :]
+    world.restart("b")
+    world.run_for(RECOVERED)
+    removed(world, "x")
+    scene.publish("1")
+    scene.run(1_000)
+    return own_links(world) == {("b", "c")} and not scene.faults(s=[1])
 
 
 def the_centre_forgets_it() -> bool:
@@ -366,15 +461,20 @@ CAUGHT: dict[str, tuple[Story, tuple[Any, ...]]] = {
     "no-fence": (who_is_gone_starts_again, ((),)),
     "home-for-ever": (a_client_of_who_is_gone, ((),)),
     "links-come-back": (who_is_gone_starts_again, ((),)),
-    "who-leaves-is-gone-at-once": (who_leaves_hears_of_a_removal, ((),)),
-    "who-leaves-is-held-where-it-was": (who_leaves_gets_another_neighbour, ((),)),
+    "the-wish-to-leave-is-forgotten": (who_leaves_crashes, ((),)),
+    "who-asks-is-let-go": (who_leaves_has_forgotten_a_neighbour, ((),)),
+    "who-is-let-go-is-told-first": (who_is_let_go_is_waited_for, ((),)),
+    "who-is-let-go-is-over": (who_is_let_go_has_the_other_removed, ((),)),
+    "who-leaves-inherits": (who_leaves_is_an_heir, ((),)),
+    "who-leaves-asks-once": (who_leaves_gets_another_neighbour, ((),)),
+    "told-when-heard-or-never": (who_is_gone_asks_somebody_without_a_store, ((),)),
+    "removals-in-part": (a_removal_is_written_in_part, ((0,), (1,), (2,))),
     "votes-do-not-count": (one_neighbour_sees_it, ((),)),
     "who-is-not-known-is-not-there": (a_neighbour_that_has_come_nearer_is_gone_too, ((),)),
     "gone-round-for-ever": (the_next_failure_is_the_first_again, ((),)),
     "told-before-two-have-it": (the_centre_forgets_it, ((),)),
     "only-those-near-hear-of-it": (who_is_gone_begins_anew_far_away, ((),)),
     "whoever-had-a-link-moves": (who_is_gone_joins_where_nobody_has_heard_of_it, ((), ("e",))),
-    "what-is-made-is-mine": (who_has_left_comes_back_far_away, ((),)),
     "void-by-any-other": (who_is_gone_gets_another_neighbour, ((),)),
     "void-and-valid": (each_has_the_other_removed, ((),)),
     "centre-takes-all-for-seen": (nothing_is_lost, ((2813,), (2889,))),

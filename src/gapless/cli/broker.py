@@ -110,8 +110,8 @@ async def serve(settings: BrokerConfig, as_json: bool) -> None:
             failing.cancel()
         if server.was_removed:
             raise BrokerError(
-                f"{settings.id} was removed from its network, and its name is used up there. To run a broker "
-                "here, start one with another --id, an empty --data and --join"
+                f"{settings.id} was removed from its network, or has left it, and its name is used up there. "
+                "To run a broker here, start one with another --id, an empty --data and --join"
             )
     finally:
         for task in (starting, *ends):

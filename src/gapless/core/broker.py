@@ -50,8 +50,7 @@ class Broker(Node[BrokerOrder]):
         if reason is not None:
             self._out.append(LeaveRefused(reason))
         else:
-            self.overlay.joining.leave()
-            self._refresh(now)
+            self.overlay.leaving.begin()
 
     def _end_batch(self, now: Micros) -> None:
         self.topics.serve(now)
@@ -59,3 +58,6 @@ class Broker(Node[BrokerOrder]):
             order.settled for order in self.orders.values()
         ):
             self.overlay.maybe_operational()
+        while self.overlay.leaving.let_go(now):  # like a request of its own
+            self._mend(now)
+            self._flush(now)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from gapless.core.messages import Joined, Message, Removal
+from gapless.core.messages import Message, Removal
 from gapless.core.model import (
     Declaration,
     Event,
@@ -47,10 +47,10 @@ class LinkRemoved(msgspec.Struct, frozen=True, tag=True):
     link: Link
 
 
-class LinkFate(msgspec.Struct, frozen=True, tag=True):
-    """Record: the broker at the end of a link has left it, or has joined it again after that."""
+class LeaveWanted(msgspec.Struct, frozen=True, tag=True):
+    """Record: this broker wants to leave the network for good, or does so no more."""
 
-    last: Joined
+    is_wanted: bool
 
 
 class BrokerRemoved(msgspec.Struct, frozen=True, tag=True):
@@ -178,7 +178,7 @@ Record: TypeAlias = (
     IncarnationStarted
     | LinkAdded
     | LinkRemoved
-    | LinkFate
+    | LeaveWanted
     | BrokerRemoved
     | JoinedAt
     | PartlyKnown
@@ -267,11 +267,10 @@ class LeaveRefused(msgspec.Struct, frozen=True):
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """The broker has left the network for good: stop it. Its name may join again in a later incarnation,
-    unless it was removed."""
+    """The broker has left the network for good: stop it. Its name is used up."""
 
     removed: bool = False
-    """It did not leave by itself: it was removed while it was away, and its name is used up."""
+    """It does not leave by itself just now: it was removed, or had left, in an earlier life."""
 
 
 class RemovalAnswered(msgspec.Struct, frozen=True):

@@ -145,11 +145,7 @@ class Node(Generic[OrderT]):
 
     def _take_effects(self, now: Micros) -> list[Effect]:
         """End the batch: flush what was gathered, note the next deadline, hand the effects over."""
-        for part in self._parts:
-            if part.touched:
-                part.touched = False
-                part.flush(now)
-                self._part_wakes[part] = part.wake_at()
+        self._flush(now)
         self._end_batch(now)
         moment = self.overlay.wake_at
         for part_moment in self._part_wakes.values():
@@ -159,6 +155,13 @@ class Node(Generic[OrderT]):
         effects = self._out[:]
         self._out.clear()
         return effects
+
+    def _flush(self, now: Micros) -> None:
+        for part in self._parts:
+            if part.touched:
+                part.touched = False
+                part.flush(now)
+                self._part_wakes[part] = part.wake_at()
 
     def _end_batch(self, now: Micros) -> None:
         """The parts have said all they had to say about the batch."""

@@ -13,7 +13,7 @@ from typing import Protocol, cast
 
 from gapless.core.model import Identity
 from gapless.wire.codec import FRAME_MAX, FrameError, FrameReader, WireMessage, check_events, encode
-from gapless.wire.control import Goodbye
+from gapless.wire.control import VERSIONS, Goodbye
 
 HIGH_WATER = 1 << 20
 """Low-priority messages wait while this many bytes have not been taken by the operating system."""
@@ -48,7 +48,7 @@ class Connection(asyncio.Protocol):
         self.via = ""
         """The proxy that this end dialed; empty: none."""
         self.opened = asyncio.get_running_loop().create_future()
-        self.version = 1
+        self.version = VERSIONS[0]
         self.frames_out = self.bytes_in = self.bytes_out = 0
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader(largest)

@@ -238,8 +238,9 @@ class World:
         self.hosts[name].receive(LeaveRequested())
 
     def has_left(self, name: NodeId) -> None:
-        """The broker has left: its machine is switched off."""
+        """The broker has left, or heard that it was removed: its machine is switched off."""
         self.departed[name] = None
+        self.removals[name] = ""
         self.hosts[name].crash()
 
     def name_taken(self, name: NodeId, reason: str) -> None:

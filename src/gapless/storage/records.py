@@ -23,8 +23,8 @@ from gapless.core.effects import (
     GuestTaken,
     IncarnationStarted,
     JoinedAt,
+    LeaveWanted,
     LinkAdded,
-    LinkFate,
     LinkRemoved,
     NetworkBound,
     NumberingBegun,
@@ -49,7 +49,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _kept = msgspec.msgpack.Decoder(
     IncarnationStarted
     | LinkAdded
-    | LinkFate
+    | LeaveWanted
     | BrokerRemoved
     | JoinedAt
     | PartlyKnown
@@ -87,8 +87,8 @@ def _changes(record: Record) -> Iterator[Change]:
             yield Put(_key("link", *link), _encode(record))
         case LinkRemoved(link=link):
             yield Delete(_key("link", *link))
-        case LinkFate(last=last):
-            yield Put(_key("fate", last.node, last.join_point), _encode(record))
+        case LeaveWanted():
+            yield Put(_key("leave wanted"), _encode(record))
         case BrokerRemoved(removal=removal):
             yield Put(_key("removal", removal.node), _encode(record))
         case JoinedAt():

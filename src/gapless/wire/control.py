@@ -30,7 +30,7 @@ import msgspec
 
 from gapless.core.model import Identity, Incarnation, NodeId
 
-VERSIONS = (1, 1)
+VERSIONS = (2, 2)
 """The lowest and the highest version of the protocol that this program speaks."""
 
 TAKEN = "taken"

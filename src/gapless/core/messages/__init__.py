@@ -16,6 +16,7 @@ from gapless.core.messages.overlay import (
     JoinedConfirmed,
     JoinRefused,
     JoinRequest,
+    LeaveAsked,
     Neighbourhood,
     PartialTopology,
     PartitionInfo,
@@ -55,6 +56,7 @@ OverlayMessage: TypeAlias = (
     | Neighbourhood
     | Status
     | PartitionInfo
+    | LeaveAsked
     | RemovalAsked
     | RemovalVote
     | Ping
@@ -95,6 +97,7 @@ __all__ = [
     "JoinRequest",
     "Joined",
     "JoinedConfirmed",
+    "LeaveAsked",
     "Log",
     "LogReceived",
     "Message",

@@ -6,9 +6,10 @@ message               from → to               paper
 ``JoinRequest``       joining → join point    003, algorithm 2
 ``JoinRefused``       join point → joining    003, 4.2: only a VALID_JOINED node accepts joins
 ``PartialTopology``   join point → joining    003, algorithm 2: PAR_TOP
-``Joined``            broker → broker         003, 4.6: the J message, forwarded to distance δ; also to leave
+``Joined``            broker → broker         003, 4.6: the J message, forwarded to distance δ
 ``JoinedConfirmed``   broker → broker         003, algorithm 1: its Confirmation
 ``Neighbourhood``     both ends of a session  003, 6: what the other should know of the tree
+``LeaveAsked``        broker → neighbour      remove me: I leave for good
 ``RemovalAsked``      centre → neighbours     is that broker gone, as you see it?
 ``RemovalVote``       neighbour → centre      the answer
 ``Status``            node → its peers        003, algorithm 5: OPERATIONAL or RECOVERING
@@ -65,13 +66,6 @@ class Joined(msgspec.Struct, frozen=True, array_like=True, tag="joined"):
     node: NodeId
     join_point: NodeId
     incarnation: int
-    left: bool = False
-    """It has not joined but left, for good."""
-
-    @property
-    def rank(self) -> tuple[int, bool]:
-        """Of two announcements of a link the one of the higher rank is the later one."""
-        return self.incarnation, self.left
 
     @property
     def link(self) -> Link:
@@ -81,11 +75,14 @@ class Joined(msgspec.Struct, frozen=True, array_like=True, tag="joined"):
 
 
 class JoinedConfirmed(msgspec.Struct, frozen=True, array_like=True, tag="joined-ok"):
-    """Everybody behind me who should know of that join, or leave, does, as far as they are alive."""
+    """Everybody behind me who should know of that join does, as far as they are alive."""
 
     node: NodeId
     incarnation: int
-    left: bool = False
+
+
+class LeaveAsked(msgspec.Struct, frozen=True, array_like=True, tag="leave"):
+    """You are my only neighbour, and I leave for good: remove me."""
 
 
 class Removal(msgspec.Struct, frozen=True, array_like=True):
@@ -93,7 +90,7 @@ class Removal(msgspec.Struct, frozen=True, array_like=True):
 
     node: NodeId
     incarnation: Incarnation
-    """The last of its lives that is removed, as far as its neighbours could know."""
+    """The last of its lives that was over then, as far as its neighbours could know."""
     centre: NodeId
     neighbours: tuple[tuple[NodeId, Incarnation], ...] = ()
     """The neighbours that it had, the centre too, and in which of their lives they were then."""
@@ -101,14 +98,9 @@ class Removal(msgspec.Struct, frozen=True, array_like=True):
     """Later than those of all removals that the centre knew."""
 
     @property
-    def made(self) -> dict[Link, dict[NodeId, Incarnation]]:
-        """The links that replace those of the broker, with the lives of their two ends."""
-        lives = dict(self.neighbours)
-        return {
-            link(self.centre, each): {self.centre: lives[self.centre], each: lives[each]}
-            for each in lives
-            if each != self.centre
-        }
+    def made(self) -> list[Link]:
+        """The links that replace those of the broker."""
+        return [link(self.centre, each) for each, _ in self.neighbours if each != self.centre]
 
     def is_between(self, way: Sequence[NodeId]) -> bool:
         """Whether the way leads to or from the centre over a link that this removal made."""
@@ -141,8 +133,6 @@ class Neighbourhood(msgspec.Struct, frozen=True, array_like=True, tag="links"):
     valid: tuple[Link, ...]
     marked: tuple[Link, ...]
     state: NodeState
-    fates: tuple[Joined, ...] = ()
-    """What became of links that brokers have left."""
     network: str = ""
     """The id of the sender's network, if it has learned it since the session began."""
     removals: tuple[Removal, ...] = ()

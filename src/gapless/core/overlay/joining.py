@@ -15,12 +15,8 @@ A marked link whose wave does not complete is dropped after a time, or at once w
 announced elsewhere. A join point that restarts forgets the joins that had only begun at it; a node that is
 announced to somebody who does not know it is told what it missed.
 
-*Leaving* for good is the same wave with another operation: a broker at the edge of the tree announces that it
-has left; everybody near takes its link out, from the outside in, and when its own wave is complete it stops.
-The wish is durable: a leaving broker that crashes goes on leaving. Its link is there until that wave is
-complete, whatever removals it hears of meanwhile: if it stopped before, its neighbour might be the only one
-to know, and lose its store; all others would wait for it for ever. ``fates`` keeps latecomers from bringing
-the link back. ``removing`` takes out a broker that cannot leave by itself.
+``removing`` takes brokers out of the tree again, and ``leaving`` asks for it; ``fates`` keeps latecomers from
+bringing their links back.
 """
 
 from __future__ import annotations
@@ -93,11 +89,14 @@ class Joining:
         *,
         founder: bool = False,
         fates: Fates | None = None,
+        is_leaving: bool = False,
         joined_at: NodeId = "",
     ) -> None:
         self.state = JoinState.DETACHED
         self.is_founder = founder
         """Whether this broker may be a network by itself."""
+        self.is_leaving = is_leaving
+        """Whether it wants to leave, and lets nobody in."""
         self.is_member_elsewhere = ""
         """Why the join point that was asked last takes this broker for a second one of its name; empty: it
         does not."""
@@ -143,24 +142,8 @@ class Joining:
             for each in own:
                 if topology.is_marked(each):
                     self._forget(each)
-            if self.is_leaving:
-                self.leave()
         elif own:
             self._attach(topology.neighbours()[0])
-
-    @property
-    def is_leaving(self) -> bool:
-        """Whether this node has begun to leave the network."""
-        me = self._topology.me
-        fates = (self.fates.of(me, each) for each in self._topology.neighbours())
-        return any(fate is not None and fate.left for fate in fates)
-
-    def leave(self) -> None:
-        """Announce that this node leaves its only neighbour; durable before anybody hears of it."""
-        me, (neighbour, *_) = self._topology.me, self._topology.neighbours()
-        announced = Joined(me, neighbour, self._incarnation, left=True)
-        self.fates.note(announced)
-        self._waves[me] = Wave(announced)
 
     def was_told(self) -> None:
         """A neighbour has told links: this node may be a member without knowing it."""
@@ -185,10 +168,6 @@ class Joining:
             self._joined_at = join_point
             self._out.append(Persist(JoinedAt(join_point)))
 
-    def _comes_back(self, node: NodeId, join_point: NodeId, incarnation: Incarnation) -> None:
-        """A node joins where it has left once: from now on it belongs there again."""
-        self.fates.note(Joined(node, join_point, incarnation))
-
     def _ask(self, established: Container[NodeId]) -> None:
         """Ask the first join point that can be reached; one at a time."""
         self._ask_at = None
@@ -209,7 +188,6 @@ class Joining:
     def on_partial(self, peer: NodeId, message: PartialTopology, now: Micros) -> None:
         """End of phase 1: TOP_N is what the join point told."""
         if self.state is JoinState.DETACHED and peer == self._asked:
-            self._comes_back(self._topology.me, peer, self._incarnation)
             self.learn(message.valid, message.marked, now)
             self._topology.partly_known.clear()
             self._topology.doubt(message.partly_known)
@@ -217,9 +195,7 @@ class Joining:
 
     # -- the join point and everybody near it ----------------------------------------------------------
 
-    def on_request(
-        self, peer: NodeId, request: JoinRequest, now: Micros, incarnation: Incarnation = 1
-    ) -> None:
+    def on_request(self, peer: NodeId, request: JoinRequest, now: Micros) -> None:
         """Phase 1 at the join point."""
         topology, own = self._topology, link(self._topology.me, peer)
         if self.state is not JoinState.VALID_JOINED:
@@ -236,10 +212,6 @@ class Joining:
         if self.fates.removal(peer) is not None:
             self._out.append(Send(peer, JoinRefused(f"{peer} was removed, and its name is used up")))
             return
-        if self.fates.is_old(Joined(peer, topology.me, incarnation)):
-            self._out.append(Send(peer, JoinRefused(f"{peer} has left in a later life than this one")))
-            return
-        self._comes_back(peer, topology.me, incarnation)
         self.learn((), (own,), now)
         valid, marked = topology.links_within(topology.me, topology.delta)
         if own not in valid and own not in marked:  # δ = 0: PAR_TOP lacks the node's own link (X-D3-06)
@@ -257,25 +229,22 @@ class Joining:
 
     def on_joined(self, peer: NodeId, joined: Joined, now: Micros) -> None:
         """Phase 2 at a node within δ of the join point (003, algorithm 1)."""
-        done = self._completed.get(joined.node) == joined or self.fates.is_old(joined)
+        done = self._completed.get(joined.node) == joined or self.fates.removal(joined.node) is not None
         if self.state is JoinState.DETACHED or done:
-            self._out.append(Send(peer, JoinedConfirmed(joined.node, joined.incarnation, joined.left)))
+            self._out.append(Send(peer, JoinedConfirmed(joined.node, joined.incarnation)))
             return
-        if not joined.left:
-            for rival in self._topology.rivals(joined.link):
-                self._forget(rival)
-            self._comes_back(joined.node, joined.join_point, joined.incarnation)
-            self.learn((), (joined.link,), now)
+        for rival in self._topology.rivals(joined.link):
+            self._forget(rival)
+        self.learn((), (joined.link,), now)
         wave = self._waves.get(joined.node)
-        if wave is None or wave.joined.rank < joined.rank:
+        if wave is None or wave.joined.incarnation < joined.incarnation:
             wave = self._waves[joined.node] = Wave(joined)
         wave.senders[peer] = None
 
     def on_confirmed(self, peer: NodeId, message: JoinedConfirmed) -> None:
         """A branch of a wave is complete."""
         wave = self._waves.get(message.node)
-        rank = (message.incarnation, message.left)
-        if wave is not None and wave.joined.rank <= rank and peer in wave.asked:
+        if wave is not None and wave.joined.incarnation <= message.incarnation and peer in wave.asked:
             wave.asked[peer] = True
 
     def session_down(self, peer: NodeId) -> None:
@@ -300,8 +269,6 @@ class Joining:
         for wave in list(self._waves.values()):
             if self._ask_branches(wave, frontier):
                 self._complete(wave, now)
-                if wave.joined.left:
-                    return  # the tree is another one now, and must be walked again first
         for each, since in list(self._marked_at.items()):
             if since + self._timing.give_up_join_after <= now:
                 self._drop_if_idle(each)
@@ -332,8 +299,7 @@ class Joining:
                 self._out.append(Send(peer, wave.joined))
         if any(topology.direction(node) in branches for node in frontier.untried):
             return False
-        nobody_is_left = wave.joined.left and not topology.neighbours()
-        has_asked = bool(peers) or wave.joined.node != topology.me or nobody_is_left
+        has_asked = bool(peers) or wave.joined.node != topology.me
         return has_asked and all(wave.asked.values())
 
     def _complete(self, wave: Wave, now: Micros) -> None:
@@ -341,16 +307,10 @@ class Joining:
         del self._waves[joined.node]
         self._completed[joined.node] = joined
         self.completed.append(wave)
-        if joined.left:
-            self.fates.note(joined)
-            self.take_out(joined.link)
-        else:
-            self.learn((joined.link,), (), now)
-        confirmation = JoinedConfirmed(joined.node, joined.incarnation, joined.left)
+        self.learn((joined.link,), (), now)
+        confirmation = JoinedConfirmed(joined.node, joined.incarnation)
         self._out += [Send(sender, confirmation) for sender in wave.senders]
-        if joined.node == self._topology.me and joined.left:
-            self._out.append(Stopped())
-        elif joined.node == self._topology.me and self.state is JoinState.ATTACHED:
+        if joined.node == self._topology.me and self.state is JoinState.ATTACHED:
             self._become(JoinState.VALID_JOINED)
 
     # -- links -----------------------------------------------------------------------------------------
@@ -370,50 +330,32 @@ class Joining:
         self._out += [Persist(LinkAdded(each, marked=True)) for each in news.marked]
         return news.valid
 
-    def take_out(self, gone: Link) -> None:
-        """A broker has left; who is the last one is a network by itself."""
-        topology, is_leaving = self._topology, self.is_leaving
-        before = topology.links()
-        topology.remove(gone)
-        after = set(topology.links())
-        for each in before:
-            if each not in after:
-                self._marked_at.pop(each, None)
-                self._out.append(Persist(LinkRemoved(each)))
-        if before and not after:
-            self._out.append(Persist(Founded(alone=not is_leaving)))
-
     def mend(self, removal: Removal, now: Micros, *, announce: bool) -> bool:
         """Let the centre take the place of a broker that was removed; True when the tree is another one here.
 
         All its links change at once. One that the removal does not name is gone. Whoever has joined there
         without having been heard of goes to the centre too, and announces that; but not the broker itself, if
         it has joined here since: its name is used up. (Of several removals that are heard of at once all are
-        known when the first one is followed.) Who leaves has only said so yet: it keeps its link, and leaves
-        whoever has the neighbour's place. Who is the last one is a network by itself.
+        known when the first one is followed.) Who is the last one is a network by itself.
         """
-        topology, is_leaving = self._topology, self.is_leaving
+        topology = self._topology
         before = {each: topology.is_marked(each) for each in topology.links()}
         move = self._move(removal, announce=announce)
-        after = dict.fromkeys(filter(None, map(self.fates.current, self._made(removal))), False)
+        after = dict.fromkeys(filter(None, map(self.fates.current, removal.made)), False)
         for each, marked in before.items():
-            current = self.fates.current(each, besides=topology.me)
+            current = self.fates.current(each)
             if move is not None and each == link(topology.me, move[0]):
                 current = link(topology.me, move[1])
             if current is not None:
                 after[current] = marked and after.get(current, True)
         topology.rebuild(after)
-        self._links_changed(before, now)
         if before and not topology.links():
-            self._out.append(Persist(Founded(alone=not is_leaving)))
+            self._out.append(Persist(Founded(alone=True)))
+        self._links_changed(before, now)
         self._waves = {
-            node: wave
-            for node, wave in self._waves.items()
-            if removal.node not in wave.joined.link or (is_leaving and node == topology.me)
+            node: wave for node, wave in self._waves.items() if removal.node not in wave.joined.link
         }
-        if is_leaving:
-            self._go_on_leaving()
-        elif move is not None and announce:
+        if move is not None and announce:
             self._waves[topology.me] = Wave(Joined(topology.me, move[1], self._incarnation))
         return before != {each: topology.is_marked(each) for each in topology.links()}
 
@@ -431,19 +373,6 @@ class Joining:
         has_link = joined in topology.neighbours() and not gone.had(topology.me)
         return (joined, heir) if has_link and heir not in (topology.me, joined) else None
 
-    def _made(self, removal: Removal) -> list[Link]:
-        """The links of others that a removal has made. Its own a node finds by those that it has; else it was
-        another life of it that had them, and has left since."""
-        return [each for each in removal.made if self._topology.me not in each]
-
-    def _go_on_leaving(self) -> None:
-        """Announce it to whoever has the neighbour's place; who is alone there has nobody to tell, and
-        stops."""
-        me, neighbours = self._topology.me, self._topology.neighbours()
-        wave = self._waves.get(me)
-        if neighbours and (wave is None or wave.joined.join_point not in neighbours):
-            self.leave()
-
     def _links_changed(self, before: Mapping[Link, bool], now: Micros) -> None:
         """Make durable what the tree is now."""
         topology = self._topology
@@ -454,10 +383,10 @@ class Joining:
                 self._out.append(Persist(LinkAdded(each, marked=marked)))
         self._marked_at = {each: self._marked_at.get(each, now) for each, marked in after.items() if marked}
 
-    def be_removed(self) -> None:
+    def be_removed(self, *, as_wanted: bool) -> None:
         """This node was removed: it has no place any more, and its name is used up."""
         self._out += [Persist(LinkRemoved(each)) for each in self._topology.links()]
-        self._out += [Persist(Founded(alone=False)), Stopped(removed=True)]
+        self._out += [Persist(Founded(alone=False)), Stopped(removed=not as_wanted)]
         self._topology.rebuild({})
 
     def _drop_if_idle(self, marked: Link) -> None:

@@ -11,7 +11,7 @@ established session of every branch (P0-14), and each change of it was told befo
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 
 from msgspec.structs import replace
@@ -30,6 +30,7 @@ from gapless.core.messages import (
     JoinedConfirmed,
     JoinRefused,
     JoinRequest,
+    LeaveAsked,
     Neighbourhood,
     OverlayMessage,
     PartialTopology,
@@ -44,6 +45,7 @@ from gapless.core.messages.overlay import NodeState
 from gapless.core.model import Identity, Incarnation, Micros, NodeId, Path, link
 from gapless.core.overlay.frontier import Frontier, proxies, walk
 from gapless.core.overlay.joining import Joining, JoinState, Wave
+from gapless.core.overlay.leaving import Leaving
 from gapless.core.overlay.membership import Membership
 from gapless.core.overlay.partitions import Partitions
 from gapless.core.overlay.recovered import Recovered
@@ -109,11 +111,13 @@ class Overlay:
             out,
             founder=founder,
             fates=earlier.fates,
+            is_leaving=earlier.is_leaving,
             joined_at=earlier.joined_at,
         )
         self._membership = Membership(identity, self.topology, self.sessions, self.joining, out)
         self.partitions = Partitions(self.topology, self.sessions, out)
         self.removing = Removing(self, out)
+        self.leaving = Leaving(self, out)
         self.telling = Telling(self, out)
         self.mended: list[Removal] = []
         """Brokers whose places others have taken since somebody looked."""
@@ -141,12 +145,19 @@ class Overlay:
         if self.joining.is_founder and not self.identity.network:
             self._membership.bind(f"{self._rng.getrandbits(64):016x}", self.state)
         if self.joining.fates.removal(self.me) is not None:
-            self.joining.be_removed()
+            self.joining.be_removed(as_wanted=False)
         else:
+            self._finish_removals(now)
             self.joining.start(now)
         returning = not self.is_leaf and self.identity.incarnation > 1 and bool(self.topology.neighbours())
         self._become(NodeState.RECOVERING if returning else NodeState.OPERATIONAL)
         self.refresh(now)
+
+    def _finish_removals(self, now: Micros) -> None:
+        """The last incarnation may have crashed when it had written down a removal, but not all links."""
+        for removal in self.joining.fates.removals():
+            if removal.node in self.topology:
+                self.joining.mend(removal, now, announce=not self.is_leaf)
 
     def _become(self, state: NodeState) -> None:
         assert state in STATE_TRANSITIONS[self.state], f"{self.state} to {state} is not in figure 2"
@@ -169,6 +180,7 @@ class Overlay:
         self._learn_network(identity)
         self.telling.all(identity)
         self.partitions.session_up(peer)
+        self.leaving.session_up(peer)
         return True
 
     def _learn_network(self, peer: Identity) -> None:
@@ -202,6 +214,7 @@ class Overlay:
         self.partitions.session_down(peer)
         self.joining.session_down(peer)
         self.removing.session_down(peer)
+        self.leaving.session_down(peer)
 
     def message(self, peer: NodeId, message: OverlayMessage, now: Micros) -> None:
         """Handle an overlay message."""
@@ -218,8 +231,7 @@ class Overlay:
                 self.sessions.up[peer].state = state
             case JoinRequest():
                 if not self.is_leaf and not self.sessions.up[peer].identity.is_leaf:
-                    incarnation = self.sessions.up[peer].incarnation
-                    self.joining.on_request(peer, message, now, incarnation)
+                    self.joining.on_request(peer, message, now)
             case JoinRefused():
                 self.joining.on_refused(peer, message, now)
             case PartialTopology():
@@ -229,11 +241,15 @@ class Overlay:
                 self.joining.on_joined(peer, message, now)
             case JoinedConfirmed():
                 self.joining.on_confirmed(peer, message)
+            case LeaveAsked():
+                self.leaving.on_asked(peer)
             case RemovalAsked(node=node):
                 self.removing.on_asked(peer, node)
             case RemovalVote():
                 self.removing.on_vote(peer, message, now)
         self._learn_network(self.sessions.up[peer].identity)
+        if self.joining.fates.has_removals:
+            self.removing.share()
         if is_new and peer in self.topology and isinstance(message, Joined | Neighbourhood):
             self.telling.all(self.sessions.up[peer].identity)  # at the start of the session it got none
 
@@ -251,7 +267,6 @@ class Overlay:
         if not self.removing.is_outdated(peer):
             self.outdated.pop(peer, None)
         removals = self.removing.heard(message.removals)
-        self._on_fates(peer, message.fates, now)
         for removal in removals:
             self.removing.mend(removal, now)
         hearsay = [each for each in message.marked if self.me not in each]  # of my own joins I know more
@@ -261,32 +276,6 @@ class Overlay:
         self.topology.partly_known.difference_update(message.known)
         self.joining.was_told()
         self.telling.pass_on(news, self.topology.known() - known_before, besides=peer)
-
-    def _on_fates(self, peer: NodeId, told: Sequence[Joined], now: Micros) -> None:
-        """Follow later news of others, pass them on, and put others right; of itself a node knows best."""
-        fates, topology = self.joining.fates, self.topology
-        for each in told:
-            mine = fates.of(each.node, each.join_point)
-            if fates.is_old(each) and not self.is_leaf:
-                valid = (each.link,) if topology.is_valid(each.link) else ()
-                later, gone = (mine,) if mine else (), fates.removal(each.node)
-                self.telling.news(self.sessions.up[peer].identity, valid, later, (gone,) if gone else ())
-            elif (
-                each.node != self.me
-                and (mine is not None or each.join_point in topology)
-                and fates.note(each)
-            ):
-                if each.left and each.node == self.identity.home and topology.is_valid(each.link):
-                    self.removing.mend(Removal(each.node, each.incarnation, each.join_point), now)
-                elif each.left:
-                    self.joining.take_out(each.link)
-                self._tell_fate(each, besides=(peer,))
-
-    def _tell_fate(self, fate: Joined, besides: Container[NodeId]) -> None:
-        valid = (fate.link,) if self.topology.is_valid(fate.link) else ()
-        for other in self.sessions.up if not self.is_leaf else ():
-            if other not in besides and other != fate.node:
-                self.telling.news(self.sessions.up[other].identity, valid, (fate,))
 
     def deadline(self, now: Micros) -> list[NodeId]:
         """Do what is due; return the peers whose sessions ended by it (suspected, sent away or retired)."""
@@ -358,8 +347,6 @@ class Overlay:
         for wave in completed:
             self._tell_bypassed(wave)
             self.telling.leaves(wave.joined.link)
-        if any(wave.joined.left for wave in completed):
-            self.refresh(now)  # the tree is another one
         self._note_next_deadline()
         if self.frontier == before:
             return False
@@ -385,9 +372,6 @@ class Overlay:
     def _tell_bypassed(self, wave: Wave) -> None:
         """A wave that came here round a broker has not told that broker; it may be alive, and reachable."""
         joined = wave.joined
-        if joined.left:
-            self._tell_fate(joined, besides=wave.asked.keys() | wave.senders.keys())
-            return
         if joined.node == self.me or joined.node not in self.topology:
             return
         way = self.topology.direction(joined.node)

@@ -10,20 +10,20 @@ from gapless.core.effects import (
     Founded,
     IncarnationStarted,
     JoinedAt,
+    LeaveWanted,
     LinkAdded,
-    LinkFate,
     LinkRemoved,
     NetworkBound,
     PartlyKnown,
     Record,
 )
-from gapless.core.messages.overlay import Joined, Removal
+from gapless.core.messages.overlay import Removal
 from gapless.core.model import Incarnation, Link, NodeId, link
 from gapless.core.overlay.fates import Fates
 
 
 class Recovered:
-    """The number of the last incarnation, the neighbourhood, and what became of links."""
+    """The number of the last incarnation, the neighbourhood, and who is gone."""
 
     def __init__(self, records: Iterable[Record], out: list[Effect]) -> None:
         self.incarnation: Incarnation = 0
@@ -36,11 +36,12 @@ class Recovered:
         """Each link, and whether it is marked."""
         self.partly_known: tuple[NodeId, ...] = ()
         """Brokers that may have more links."""
-        self._fates: dict[tuple[NodeId, NodeId], Joined] = {}
+        self.is_leaving = False
+        """Whether this broker had begun to leave."""
         self._removals: list[Removal] = []
         for record in records:
             self._take(record)
-        self.fates = Fates(out, self._fates.values(), self._removals)
+        self.fates = Fates(out, self._removals)
 
     def _take(self, record: Record) -> None:
         match record:
@@ -56,8 +57,8 @@ class Recovered:
                 self.partly_known = nodes
             case Founded(alone=alone):
                 self.is_alone = alone
-            case LinkFate(last=last):
-                self._fates[last.node, last.join_point] = last
+            case LeaveWanted(is_wanted=is_wanted):
+                self.is_leaving = is_wanted
             case BrokerRemoved(removal=removal):
                 self._removals.append(removal)
             case NetworkBound(network=network):

@@ -1,4 +1,5 @@
-"""Removing a broker that is gone for good and cannot leave by itself, wherever in the tree it was.
+"""Removing a broker that is gone for good, wherever in the tree it was. (One that is there and wants to leave
+asks for it: ``leaving``.)
 
 Its neighbours stay in one tree: the one with the smallest name, the *centre*, takes its place, and each of
 its other links leads to the centre from then on. The centre alone decides, so there are never two answers to
@@ -9,7 +10,8 @@ them sees the broker alive:
    (``RemovalVote``). Whoever falls silent is unreachable, which is an answer too.
 2. When all agree, the centre makes the ``Removal`` durable and lives in the new tree at once.
 3. It tells all brokers, and they pass it on, at once and at the beginning of every later session.
-4. Whoever is no broker hears of it when two brokers have it: the clients, and the operator that it is done.
+4. Whoever is no broker of the network hears of it when two brokers have it: the clients, the broker itself,
+   and the operator that it is done.
 
 The centre changes first: all others hear of it from the centre. As long as a neighbour has not changed it
 goes round the broker that is down, directly to each other neighbour, and leaves to the centre only what lies
@@ -22,8 +24,9 @@ not confirmed. To them it looks as if the centre had crashed and were back at on
 Before step 2 nothing has happened, after it nothing is undone by a crash: the centre is asked again, and says
 that it is done if it was. Only if it loses its store before another broker has heard of the removal, that is
 forgotten. Nobody may have acted on it then: a client with another home than the network knows would wait for
-ever for what waits for it elsewhere. That is what step 4 is for. Brokers hear of the removal before anything
-else that the centre does in the new tree, so none of them has seen any of it.
+ever for what waits for it elsewhere, and all would wait for a broker that has stopped. That is what step 4 is
+for. Brokers hear of the removal before anything else that the centre does in the new tree, so none of them
+has seen any of it.
 
 The broker that is removed may turn out to live, or be started again from its old store. To the others it
 is gone: they tell it so, and it stops. Its name is used up (``fates``): whatever replaces it has another one.
@@ -39,7 +42,7 @@ from msgspec.structs import replace
 
 from gapless.core.effects import Effect, RemovalAnswered, Send
 from gapless.core.messages.overlay import Neighbourhood, NodeState, Removal, RemovalAsked, RemovalVote
-from gapless.core.model import Micros, NodeId
+from gapless.core.model import Identity, Micros, NodeId
 
 if TYPE_CHECKING:
     from gapless.core.overlay.overlay import Overlay
@@ -61,6 +64,7 @@ class Removing:
         self._out = out
         self._poll: Poll | None = None
         self._unanswered: dict[NodeId, None] = {}  # brokers that are removed, and the operator does not know
+        self._were_shared: tuple[Removal, ...] = ()
 
     # -- the centre --------------------------------------------------------------------------------------
 
@@ -99,7 +103,7 @@ class Removing:
             self._give_up(_unreachable(peer, poll.node))
 
     def _maybe_remove(self, now: Micros) -> None:
-        poll, overlay = self._poll, self._overlay
+        poll = self._poll
         if poll is None or None in poll.votes.values():
             return
         problem = self._why_not(poll.node)  # it may have come back meanwhile
@@ -107,12 +111,22 @@ class Removing:
             self._give_up(problem)
             return
         self._poll = None
-        removal = self._removal(poll)
-        is_news = overlay.joining.fates.note_removal(removal)
-        assert is_news, f"{removal} is no news, though {poll.node} is here"
-        self.mend(removal, now)
+        self._decide(self._removal(poll), now)
         self._unanswered[poll.node] = None
         self._maybe_answer()
+
+    def let_go(self, node: NodeId, now: Micros) -> None:
+        """Remove a neighbour that has no other one, and wants to leave. Its life is not over yet: if this
+        broker is removed before anybody has heard of the decision, the other one goes on in it."""
+        overlay = self._overlay
+        lives = ((overlay.me, overlay.identity.incarnation),)
+        over = overlay.sessions.up[node].incarnation - 1
+        self._decide(Removal(node, over, overlay.me, lives, overlay.joining.fates.last_number() + 1), now)
+
+    def _decide(self, removal: Removal, now: Micros) -> None:
+        is_news = self._overlay.joining.fates.note(removal)
+        assert is_news, f"{removal} is no news, though {removal.node} is here"
+        self.mend(removal, now)
 
     def _removal(self, poll: Poll) -> Removal:
         """What is made durable: with the last life of the broker that any neighbour has seen. If none has,
@@ -122,9 +136,9 @@ class Removing:
         lives |= {each: overlay.sessions.up[each].incarnation for each in poll.votes}
         seen = [vote.incarnation for vote in poll.votes.values() if vote is not None]
         last = max(overlay.sessions.lives.get(node, 0), *seen, 0) or max(lives.values())
-        last = max(last, overlay.joining.fates.joined_in(node))
-        number = 1 + max((each.number for each in overlay.joining.fates.removals()), default=0)
-        return Removal(node, last, overlay.me, tuple(sorted(lives.items())), number)
+        fates = overlay.joining.fates
+        last = max(last, fates.last_life(node))
+        return Removal(node, last, overlay.me, tuple(sorted(lives.items())), fates.last_number() + 1)
 
     def _give_up(self, why: str) -> None:
         assert self._poll is not None
@@ -144,10 +158,15 @@ class Removing:
 
     # -- who else knows -----------------------------------------------------------------------------------
 
-    def known(self, *, to_client: bool) -> tuple[Removal, ...]:
-        """The removals that a broker, or a client, is to be told."""
-        removals = self._overlay.joining.fates.removals()
-        return tuple(each for each in removals if self._is_shared(each)) if to_client else removals
+    def known_to(self, peer: Identity) -> tuple[Removal, ...]:
+        """The removals that a peer is to be told: all, if it is a broker of the network."""
+        return self._shared() if self._is_outside(peer) else self._overlay.joining.fates.removals()
+
+    def _is_outside(self, peer: Identity) -> bool:
+        return peer.is_leaf or self._overlay.joining.fates.removal(peer.node) is not None
+
+    def _shared(self) -> tuple[Removal, ...]:
+        return tuple(each for each in self._overlay.joining.fates.removals() if self._is_shared(each))
 
     def _is_shared(self, removal: Removal) -> bool:
         """Whether another broker has said that it has the removal too, or there is no other broker."""
@@ -156,19 +175,25 @@ class Removing:
         return not topology.neighbours() or any(removal.node in session.removals for session in near)
 
     def told(self, peer: NodeId, removals: Sequence[Removal]) -> None:
-        """A broker has said which removals it has: others may hear now of those that are not news here."""
-        overlay, before = self._overlay, self.known(to_client=True)
-        overlay.sessions.up[peer].removals |= {each.node for each in removals}
-        if self.known(to_client=True) != before:
-            for leaf in overlay.leaves():
-                overlay.telling.all(overlay.sessions.up[leaf].identity)
-        self._maybe_answer()
+        """A broker has said which removals it has."""
+        self._overlay.sessions.up[peer].removals |= {each.node for each in removals}
+
+    def share(self) -> None:
+        """Others may hear of what another broker has too since it was looked at last: that broker has said
+        so, or is known to be one since."""
+        overlay, shared = self._overlay, self._shared()
+        if shared != self._were_shared:
+            self._were_shared = shared
+            for session in overlay.sessions.up.values():
+                if self._is_outside(session.identity):
+                    overlay.telling.all(session.identity)
+            self._maybe_answer()
 
     # -- everybody near -----------------------------------------------------------------------------------
 
     def heard(self, told: Sequence[Removal]) -> list[Removal]:
         """Note them, and return what is news: everybody has to know which names are used up."""
-        return [each for each in told if self._overlay.joining.fates.note_removal(each)]
+        return [each for each in told if self._overlay.joining.fates.note(each)]
 
     def is_outdated(self, peer: NodeId) -> bool:
         """Whether this node is the centre of a removal, and the peer lies where the broker was and has not
@@ -188,7 +213,7 @@ class Removing:
         """
         overlay = self._overlay
         if removal.node == overlay.me:
-            overlay.joining.be_removed()
+            overlay.joining.be_removed(as_wanted=overlay.joining.is_leaving)
             return
         has_changed = overlay.joining.mend(removal, now, announce=not overlay.is_leaf)
         overlay.forget_hops()
@@ -197,23 +222,25 @@ class Removing:
             for home in overlay.topology.neighbours():  # none, if two have had each other removed
                 overlay.live_at(home)
             return
+        overlay.leaving.mended(removal)
         for peer, session in overlay.sessions.up.items():
             if session.identity.home == removal.node:
                 session.identity = replace(session.identity, home=removal.centre)
-            if session.identity.is_leaf and not self._is_shared(removal):
+            if self._is_outside(session.identity) and not self._is_shared(removal):
                 continue
             if has_changed:
                 overlay.telling.all(session.identity)
             else:
-                fates = overlay.joining.fates.all()
-                self._out.append(Send(peer, Neighbourhood((), (), overlay.state, fates, removals=(removal,))))
+                self._out.append(Send(peer, Neighbourhood((), (), overlay.state, removals=(removal,))))
 
     # -- every neighbour ---------------------------------------------------------------------------------
 
     def on_asked(self, peer: NodeId, node: NodeId) -> None:
         """Say whether the broker is gone, as this neighbour of it sees it."""
         life = self._overlay.sessions.lives.get(node, 0)
-        self._out.append(Send(peer, RemovalVote(node, self._why_not(node) or "", life)))
+        is_gone = self._overlay.joining.fates.removal(peer) is not None
+        why_not = f"{peer} was removed itself" if is_gone else self._why_not(node)
+        self._out.append(Send(peer, RemovalVote(node, why_not or "", life)))
 
     def _why_not(self, node: NodeId) -> str | None:
         """What a neighbour of the broker has against its removal."""
@@ -222,10 +249,10 @@ class Removing:
             return f"{overlay.me} has no neighbour {node}: ask for gapless status which brokers there are"
         if node in overlay.sessions.up:
             return f"{node} is alive: {overlay.me} has a session with it. Stop it, or let it leave by itself"
-        if not overlay.is_joined or overlay.state is not NodeState.OPERATIONAL or overlay.joining.is_leaving:
-            return f"{overlay.me} is joining, recovering or leaving: ask again when it is done"
+        if not overlay.is_joined or overlay.state is not NodeState.OPERATIONAL:
+            return f"{overlay.me} is joining or recovering: ask again when it is done"
         if overlay.joining.is_busy:
-            return f"a broker is joining or leaving near {overlay.me}: ask again in some seconds"
+            return f"a broker is joining near {overlay.me}: ask again in some seconds"
         if node not in overlay.frontier.down:
             return f"{overlay.me} does not know yet whether {node} is gone: ask again in some seconds"
         return None

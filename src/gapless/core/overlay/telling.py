@@ -11,7 +11,7 @@ from collections.abc import Collection, Container
 from typing import TYPE_CHECKING
 
 from gapless.core.effects import Effect, Send
-from gapless.core.messages.overlay import Joined, Neighbourhood, Removal
+from gapless.core.messages.overlay import Neighbourhood
 from gapless.core.model import Identity, Link, NodeId
 
 if TYPE_CHECKING:
@@ -26,15 +26,12 @@ class Telling:
         self._out = out
 
     def all(self, to: Identity) -> None:
-        """Tell a peer what it should know of the tree, and what became of links that it may have."""
+        """Tell a peer what it should know of the tree, and who is gone."""
         overlay = self._overlay
         valid, marked = self._links_for(to)
-        fates = () if overlay.is_leaf else overlay.joining.fates.all()
-        removals = () if overlay.is_leaf else overlay.removing.known(to_client=to.is_leaf)
+        removals = () if overlay.is_leaf else overlay.removing.known_to(to)
         known = tuple(self._vouched(to))
-        told = Neighbourhood(
-            tuple(valid), tuple(marked), overlay.state, fates, removals=removals, known=known
-        )
+        told = Neighbourhood(tuple(valid), tuple(marked), overlay.state, removals=removals, known=known)
         self._out.append(Send(to.node, told))
 
     def pass_on(self, links: Collection[Link], known: Collection[NodeId], *, besides: NodeId) -> None:
@@ -56,25 +53,11 @@ class Telling:
             if any(new in links for links in self._links_for(identity)):
                 self.all(identity)
 
-    def news(
-        self,
-        to: Identity,
-        links: Collection[Link],
-        fates: tuple[Joined, ...] = (),
-        removals: tuple[Removal, ...] = (),
-    ) -> None:
-        """Tell a peer these links, and what became of others."""
-        self._out.append(Send(to.node, self._news(to, links, fates=fates, removals=removals)))
+    def news(self, to: Identity, links: Collection[Link]) -> None:
+        """Tell a peer these links."""
+        self._out.append(Send(to.node, self._news(to, links)))
 
-    def _news(
-        self,
-        to: Identity,
-        links: Collection[Link],
-        *,
-        known: Container[NodeId] = (),
-        fates: tuple[Joined, ...] = (),
-        removals: tuple[Removal, ...] = (),
-    ) -> Neighbourhood:
+    def _news(self, to: Identity, links: Collection[Link], *, known: Container[NodeId] = ()) -> Neighbourhood:
         """With all links of those at the ends, and of those who are known since now, if these are all."""
         ends = {node for each in links for node in each}
         vouched = {each for each in self._vouched(to) if each in ends or each in known}
@@ -85,8 +68,6 @@ class Telling:
             tuple(dict.fromkeys((*links, *valid))),
             tuple(marked),
             self._overlay.state,
-            fates,
-            removals=removals,
             known=tuple(sorted(vouched)),
         )
 

@@ -14,20 +14,13 @@ MOST_BROKERS = 10
 
 
 def join(stage: Stage) -> bool:
-    """A broker joins through one, two or three others, which may fail before it has: a new one, or one that
-    has left before, with nothing but its name."""
+    """A new broker joins through one, two or three others, which may fail before it has."""
     members = [name for name in stage.members() if name not in stage.leaving]
     if not members or not stage.budget.has_room() or len(stage.world.brokers()) >= MOST_BROKERS:
         return False
     points = stage.rng.sample(members, min(len(members), stage.rng.choice((1, 2, 2, 3))))
-    left = [name for name in stage.leaving if name in stage.world.departed]
-    if left and stage.rng.random() < 0.5:
-        name = stage.rng.choice(left)
-        del stage.leaving[name]
-        stage.world.replace(name, join=tuple(points))
-    else:
-        name = f"n{sum(each.startswith('n') for each in stage.world.hosts)}"
-        stage.world.add_broker(name, join=tuple(points))
+    name = f"n{sum(each.startswith('n') for each in stage.world.hosts)}"
+    stage.world.add_broker(name, join=tuple(points))
     stage.join_points[name] = tuple(points)
     stage.budget.note()
     _follow(stage, points)
