@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from gapless.core.effects import BrokerRemoved
+from gapless.core.effects import BrokerRemoved, Send
 from gapless.core.events import RemoveRequested
 from gapless.core.messages import Removal
-from gapless.core.model import SECOND
+from gapless.core.model import SECOND, Link, NodeId
 from gapless.core.node import Node
 from gapless.core.orders.publisher.forwarding import Forwarding
 from gapless.core.overlay.fates import Fates
@@ -20,6 +20,7 @@ from gapless.core.overlay.joining import Joining
 from gapless.core.overlay.leaving import Leaving
 from gapless.core.overlay.overlay import Overlay
 from gapless.core.overlay.removing import Removing
+from gapless.core.overlay.telling import Telling
 from gapless.simulation.checkers import check
 from gapless.simulation.world import World
 from simulation.mutants import Mutant
@@ -66,6 +67,28 @@ def over_at_once(original: Callable[..., None], removing: Removing, removal: Rem
     original(removing, replace(removal, incarnation=life), now)
 
 
+def all_at_once(original: Callable[..., None], removing: Removing) -> None:
+    """Whoever is outside is told when what two brokers have is not what it was, whenever it came."""
+    shared = removing._shared()
+    if removing._told.get("") != shared:
+        removing._told[""] = shared
+        original(removing)
+
+
+def not_to_who_says_so(
+    original: Callable[..., None],
+    telling: Telling,
+    links: Collection[Link],
+    known: Collection[NodeId],
+    *,
+    besides: NodeId,
+) -> None:
+    """News are passed on to all but who has told them, whatever they are."""
+    out, before = telling._out, len(telling._out)
+    original(telling, links, known, besides=besides)
+    out[before:] = [each for each in out[before:] if not (isinstance(each, Send) and each.peer == besides)]
+
+
 MUTANTS = {
     each.name: each
     for each in (
@@ -86,7 +109,26 @@ MUTANTS = {
         Mutant("who-is-let-go-is-told-first", Removing, "_is_outside", lambda _, self, peer: peer.is_leaf),
         Mutant("who-is-let-go-is-over", Removing, "_decide", over_at_once),
         Mutant("who-leaves-inherits", Leaving, "mended", lambda *_: None),
-        Mutant("who-leaves-asks-once", Leaving, "session_up", lambda *_: None),
+        Mutant(
+            "who-leaves-asks-once",
+            Leaving,
+            "session_down",
+            lambda _, self, peer: self._asked_by.pop(peer, None),
+        ),
+        Mutant(
+            "who-leaves-asks-no-heir",
+            Leaving,
+            "ask",
+            lambda ask, self: None if self._overlay.joining.fates.has_removals else ask(self),
+        ),
+        Mutant("told-with-all-others", Removing, "share", all_at_once),
+        Mutant("guesses-are-not-answered", Telling, "pass_on", not_to_who_says_so),
+        Mutant(
+            "waves-go-round-for-good",
+            Overlay,
+            "_maybe_catches_up",
+            lambda _, self, peer: self.removing.is_outdated(peer) or self.outdated.pop(peer, None),
+        ),
         Mutant("told-when-heard-or-never", Removing, "share", lambda *_: None),
         Mutant("removals-in-part", Overlay, "_finish_removals", lambda *_: None),
         Mutant("votes-do-not-count", Removing, "_why_not", lambda *_: None),
@@ -343,17 +385,93 @@ def who_leaves_is_an_heir() -> bool:
     return stays and own_links(world) == {("a", "c"), ("c", "d")} and not scene.faults(s=[1])
 
 
-def who_leaves_gets_another_neighbour() -> bool:
-    """d wants to leave x, which crashes and is removed: then it leaves c, which has the place of x."""
+def who_leaves_hears_late_of_another_neighbour() -> bool:
+    """d wants to leave x, which is removed, and consents. The next it hears of c is a new session, and only
+    in that, that c has the place of x."""
     scene = Scene(chain("a", "c", "x", "d"))
     world = scene.world
     world.cut("d", "x", one_way=True)
     world.leave("d")
     scene.run(100)
     crash_for_good(world, "x")
-    assert world.departed == {}
-    removed(world, "x")
+    scene.slow(("d", "c"), milliseconds=100)
+    world.remove("x")
+    scene.run(50)
+    world.cut("c", "d", one_way=True)
+    scene.run(1_000)
+    assert world.broker("c").overlay.joining.fates.removal("x") is not None
+    scene.heal(("c", "d"))
+    world.run_for(RECOVERED)
     return {*world.departed} == {"d", "x"} and own_links(world) == {("a", "c")}
+
+
+def who_leaves_is_forgotten() -> bool:
+    """c wants to leave b, which crashes before it has heard of that."""
+    scene = Scene(chain("a", "b", "c"))
+    world = scene.world
+    scene.slow(("c", "b"), milliseconds=100)
+    world.leave("c")
+    scene.run(50)
+    world.crash("b")
+    scene.run(3_000)
+    assert world.departed == {}
+    world.restart("b")
+    world.run_for(RECOVERED)
+    return {*world.departed} == {"c"} and own_links(world) == {("a", "b")}
+
+
+def who_is_gone_starts_again_just_before_two_have_it() -> bool:
+    """x, which was removed, comes to b while that has no session with a: as far as b knows, nobody else has
+    the removal. a is back before x has said anything."""
+    scene = Scene(chain("a", "b", "x"))
+    world = scene.world
+    crash_for_good(world, "x")
+    removed(world, "x")
+    scene.slow(("x", "b"), milliseconds=100)
+    world.restart("x")
+    scene.run(99)
+    scene.suspect("b", "a")
+    world.run_for(RECOVERED)
+    return not world.hosts["x"].is_up
+
+
+def two_neighbours_without_stores() -> bool:
+    """a and b have lost their stores, and are told their places by those who do not know all links of a: c,
+    and a itself. b guesses that these are all, and a believes it: so b believes it too, and can remove a."""
+    scene = Scene(chain("a", "b", "c", "d"))
+    world = scene.world
+    crash_for_good(world, "b")
+    world.crash("a")
+    world.replace("a", join=("b",))
+    scene.run(3_000)
+    assert world.broker("a").overlay.topology.partly_known == {"a"}
+    world.cut("b", "c")
+    world.cut("b", "d")
+    world.replace("b", join=("a",))
+    scene.run(3_000)
+    assert world.broker("a").overlay.topology.partly_known == set()
+    scene.heal(("b", "c"), ("b", "d"))
+    world.run_for(RECOVERED)
+    crash_for_good(world, "a")
+    removed(world, "a")
+    return world.removals["a"] == "" and own_links(world) == {*chain("b", "c", "d")}
+
+
+def who_catches_up_misses_a_join() -> bool:
+    """c has lost its store, and with it that b has the place of x. n joins b before c has heard of that."""
+    scene = Scene(chain("b", "x", "c"))
+    world = scene.world
+    crash_for_good(world, "x")
+    removed(world, "x")
+    crash_for_good(world, "c")
+    scene.slow(("c", "b"), milliseconds=100)
+    world.replace("c", join=("b",))
+    world.run_until(lambda: "c" in world.hosts["b"].sessions)
+    world.add_broker("n", join=("b",))
+    world.run_for(RECOVERED)
+    return all(
+        world.broker(name).overlay.topology.links() == [("b", "c"), ("b", "n")] for name in world.brokers()
+    )
 
 
 def one_neighbour_sees_it() -> bool:
@@ -466,7 +584,11 @@ CAUGHT: dict[str, tuple[Story, tuple[Any, ...]]] = {
     "who-is-let-go-is-told-first": (who_is_let_go_is_waited_for, ((),)),
     "who-is-let-go-is-over": (who_is_let_go_has_the_other_removed, ((),)),
     "who-leaves-inherits": (who_leaves_is_an_heir, ((),)),
-    "who-leaves-asks-once": (who_leaves_gets_another_neighbour, ((),)),
+    "who-leaves-asks-once": (who_leaves_is_forgotten, ((),)),
+    "who-leaves-asks-no-heir": (who_leaves_hears_late_of_another_neighbour, ((),)),
+    "told-with-all-others": (who_is_gone_starts_again_just_before_two_have_it, ((),)),
+    "guesses-are-not-answered": (two_neighbours_without_stores, ((),)),
+    "waves-go-round-for-good": (who_catches_up_misses_a_join, ((),)),
     "told-when-heard-or-never": (who_is_gone_asks_somebody_without_a_store, ((),)),
     "removals-in-part": (a_removal_is_written_in_part, ((0,), (1,), (2,))),
     "votes-do-not-count": (one_neighbour_sees_it, ((),)),

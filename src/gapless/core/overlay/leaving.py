@@ -28,24 +28,26 @@ class Leaving:
         self._overlay = overlay
         self._out = out
         self._asked_by: dict[NodeId, None] = {}
+        self._asked: NodeId | None = None  # in the session that there is
 
     # -- the broker that leaves --------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Ask the only neighbour, durably."""
         self._want(True)
-        for peer in self._overlay.sessions.up:
-            self.session_up(peer)
+        self.ask()
 
-    def session_up(self, peer: NodeId) -> None:
-        """The neighbour is there: ask it, once more if it has forgotten."""
+    def ask(self) -> None:
+        """Ask the neighbour as soon as it is there, whoever that is by now, and once in each session: it may
+        have forgotten."""
         overlay = self._overlay
-        if overlay.joining.is_leaving and overlay.topology.neighbours() == [peer]:
-            self._out.append(Send(peer, LeaveAsked()))
+        neighbours = overlay.topology.neighbours() if overlay.joining.is_leaving else []
+        if len(neighbours) == 1 and neighbours[0] in overlay.sessions.up and neighbours[0] != self._asked:
+            self._asked = neighbours[0]
+            self._out.append(Send(self._asked, LeaveAsked()))
 
     def mended(self, removal: Removal) -> None:
-        """Another broker was removed: stay, if this one has its place. (If another one has that of the
-        neighbour, the session with it begins anew, and it is asked.)"""
+        """Another broker was removed: stay, if this one has its place."""
         overlay = self._overlay
         if overlay.joining.is_leaving and removal.centre == overlay.me:
             self._want(False)
@@ -62,8 +64,10 @@ class Leaving:
         self._asked_by[peer] = None
 
     def session_down(self, peer: NodeId) -> None:
-        """It asks again."""
+        """The one asks again, and the other is asked again."""
         self._asked_by.pop(peer, None)
+        if peer == self._asked:
+            self._asked = None
 
     def let_go(self, now: Micros) -> bool:
         """Remove a neighbour that has asked, if one can be let go now; False: none can."""

@@ -180,7 +180,6 @@ class Overlay:
         self._learn_network(identity)
         self.telling.all(identity)
         self.partitions.session_up(peer)
-        self.leaving.session_up(peer)
         return True
 
     def _learn_network(self, peer: Identity) -> None:
@@ -264,8 +263,7 @@ class Overlay:
             self._membership.told(peer, message.network)
             self._end_sessions_with_strangers()
         self.removing.told(peer, message.removals)
-        if not self.removing.is_outdated(peer):
-            self.outdated.pop(peer, None)
+        self._maybe_catches_up(peer)
         removals = self.removing.heard(message.removals)
         for removal in removals:
             self.removing.mend(removal, now)
@@ -276,6 +274,12 @@ class Overlay:
         self.topology.partly_known.difference_update(message.known)
         self.joining.was_told()
         self.telling.pass_on(news, self.topology.known() - known_before, besides=peer)
+
+    def _maybe_catches_up(self, peer: NodeId) -> None:
+        """A peer lives in the tree of now too. Waves have gone round it meanwhile."""
+        if peer in self.outdated and not self.removing.is_outdated(peer):
+            del self.outdated[peer]
+            self.telling.all(self.sessions.up[peer].identity)
 
     def deadline(self, now: Micros) -> list[NodeId]:
         """Do what is due; return the peers whose sessions ended by it (suspected, sent away or retired)."""
@@ -343,6 +347,7 @@ class Overlay:
         needed += [peer for peer in (*self.held, *self.outdated) if peer in wanted]
         self.sessions.want(wanted, needed, now, proxies(self.topology, self.frontier))
         joining.advance(self.frontier, self.sessions.up, now)
+        self.leaving.ask()
         completed, joining.completed = joining.completed, []
         for wave in completed:
             self._tell_bypassed(wave)

@@ -64,7 +64,7 @@ class Removing:
         self._out = out
         self._poll: Poll | None = None
         self._unanswered: dict[NodeId, None] = {}  # brokers that are removed, and the operator does not know
-        self._were_shared: tuple[Removal, ...] = ()
+        self._told: dict[NodeId, tuple[Removal, ...]] = {}  # who is outside, and what it was told
 
     # -- the centre --------------------------------------------------------------------------------------
 
@@ -98,6 +98,7 @@ class Removing:
 
     def session_down(self, peer: NodeId) -> None:
         """A neighbour that was asked does not answer any more."""
+        self._told.pop(peer, None)
         poll = self._poll
         if poll is not None and peer in poll.votes:
             self._give_up(_unreachable(peer, poll.node))
@@ -160,7 +161,10 @@ class Removing:
 
     def known_to(self, peer: Identity) -> tuple[Removal, ...]:
         """The removals that a peer is to be told: all, if it is a broker of the network."""
-        return self._shared() if self._is_outside(peer) else self._overlay.joining.fates.removals()
+        if not self._is_outside(peer):
+            return self._overlay.joining.fates.removals()
+        shared = self._told[peer.node] = self._shared()
+        return shared
 
     def _is_outside(self, peer: Identity) -> bool:
         return peer.is_leaf or self._overlay.joining.fates.removal(peer.node) is not None
@@ -179,15 +183,13 @@ class Removing:
         self._overlay.sessions.up[peer].removals |= {each.node for each in removals}
 
     def share(self) -> None:
-        """Others may hear of what another broker has too since it was looked at last: that broker has said
-        so, or is known to be one since."""
+        """Others may hear of what another broker has too since they were told last: that broker has said so,
+        or is known to be one since."""
         overlay, shared = self._overlay, self._shared()
-        if shared != self._were_shared:
-            self._were_shared = shared
-            for session in overlay.sessions.up.values():
-                if self._is_outside(session.identity):
-                    overlay.telling.all(session.identity)
-            self._maybe_answer()
+        for peer, session in overlay.sessions.up.items():
+            if self._is_outside(session.identity) and self._told.get(peer) != shared:
+                overlay.telling.all(session.identity)
+        self._maybe_answer()
 
     # -- everybody near -----------------------------------------------------------------------------------
 

@@ -1,0 +1,21 @@
+"""Networks whose membership changes at random are one tree in the end, and everybody knows it."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulation.changing import CHANGES, check_seed, features_of
+
+
+def test_half_of_the_seeds_stay_within_delta() -> None:
+    drawn = [features_of(seed) for seed in range(100)]
+    assert sum(each.is_beyond for each in drawn) == 50
+    for change in CHANGES:
+        assert 0 < sum(change in each.faults for each in drawn) < 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [*range(32), 181, 482, 667, 975, 1923, 2216, 2222, 3096])
+def test_whatever_happens_the_members_are_one_network(seed: int) -> None:
+    """The later seeds have shown a fault each."""
+    check_seed(seed)
