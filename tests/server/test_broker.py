@@ -344,7 +344,7 @@ def test_a_client_that_leaves_takes_its_subscriptions_with_it() -> None:
 
 
 def test_whether_a_broker_is_a_network_by_itself_is_in_its_store(tmp_path: Path) -> None:
-    """A founder that has left must join again; a member whom all others have left goes on alone."""
+    """A founder may be a member of nothing any more; a member whom all others have left goes on alone."""
 
     async def main() -> None:
         for founder, alone in ((True, False), (False, True)):

@@ -163,7 +163,9 @@ def test_the_last_two_do_not_both_leave() -> None:
     world.leave("b")
     world.run_until(lambda: "b" in world.departed)
     world.run_for(SECOND)
-    assert world.refused == [("a", "a has got the place of b: ask again")]
+    assert world.refused == [
+        ("a", "only a broker with one neighbour can leave, and a has 0: it is the last one; it stays")
+    ]
     assert world.broker("a").overlay.is_joined
 
 

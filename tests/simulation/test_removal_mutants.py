@@ -32,6 +32,7 @@ from support import (
     RECOVERED,
     chain,
     delivered,
+    in_custody,
     own_links,
     publish_all,
     start_network,
@@ -104,12 +105,24 @@ MUTANTS = {
             "the-wish-to-leave-is-forgotten",
             Leaving,
             "_want",
-            lambda _, self, is_wanted: setattr(self._overlay.joining, "is_leaving", is_wanted),
+            lambda _, self, is_wanted: setattr(self, "is_wanted", is_wanted),
         ),
         Mutant("who-asks-is-let-go", Leaving, "_is_at_the_edge", lambda *_: True),
         Mutant("who-is-let-go-is-told-first", Removing, "_is_outside", lambda _, self, peer: peer.is_leaf),
         Mutant("who-is-let-go-is-over", Removing, "_decide", over_at_once),
-        Mutant("who-leaves-inherits", Leaving, "mended", lambda *_: None),
+        Mutant(
+            "who-leaves-is-not-needed",
+            Leaving,
+            "maybe_ask",
+            lambda ask, self, _: ask(self, lambda: None),
+        ),
+        Mutant(
+            "who-leaves-asks-at-once",
+            Leaving,
+            "_is_ready",
+            lambda _, self, peer: peer in self._overlay.sessions.up,
+        ),
+        Mutant("who-leaves-has-no-other-neighbour", Leaving, "_why_not", lambda *_: None),
         Mutant(
             "who-leaves-asks-once",
             Leaving,
@@ -119,8 +132,8 @@ MUTANTS = {
         Mutant(
             "who-leaves-asks-no-heir",
             Leaving,
-            "ask",
-            lambda ask, self: None if self._overlay.joining.fates.has_removals else ask(self),
+            "maybe_ask",
+            lambda ask, self, why: None if self._overlay.joining.fates.has_removals else ask(self, why),
         ),
         Mutant("told-with-all-others", Removing, "share", all_at_once),
         Mutant(
@@ -322,20 +335,61 @@ def who_leaves_crashes() -> bool:
 
 
 def who_leaves_has_forgotten_a_neighbour() -> bool:
-    """c has lost its store, and a tells it that it is beside b, which is down. a knows nothing of d. When b
-    is there, c asks it at once: b knows better."""
-    links = chain("a", "b", "c", "d")
-    scene = Scene(links)
+    """c and d have lost their stores, and a, which lets c in, knows nothing of e. d wants to leave. Before c
+    hears of that, b is back, and knows better."""
+    links = chain("a", "b", "c", "d", "e")
+    scene = Scene(links, delta=2)
     world = scene.world
-    crash_for_good(world, "b", "c", "d")
-    world.replace("c", join=("b",))
-    world.run_until(lambda: world.broker("c").overlay.is_joined)
-    world.broker("c").overlay.leaving.begin()
+    crash_for_good(world, "b", "c", "d", "e")
+    world.replace("c", join=("a",))
+    scene.run(3_000)
+    world.replace("d", join=("c",))
+    scene.run(3_000)
+    scene.slow(("d", "c"), milliseconds=500)
+    world.leave("d")
+    scene.run(10)
+    assert world.broker("d").overlay.leaving.is_closed
     world.restart("b")
     scene.run(5_000)
-    world.restart("d")
+    stays = world.departed == {}
+    world.restart("e")
     world.run_for(RECOVERED)
-    return world.departed == {} and own_links(world) == {*links}
+    return stays and own_links(world) == {*links}
+
+
+def who_leaves_alone_knows_something() -> bool:
+    """d answers for the end of a subscription that c has not heard of. It leaves only once c has."""
+    scene = Scene(chain("a", "c", "d"), p="a", s="d")
+    world = scene.world
+    scene.subscribe("s")
+    scene.run(500)
+    scene.part(("c", "d"), ("a", "d"))
+    world.unsubscribe("s", "s")
+    scene.run(50)
+    world.crash("s")
+    scene.run(500)
+    world.broker("d").overlay.leaving._want(True)
+    scene.heal(("c", "d"), ("a", "d"))
+    world.run_for(RECOVERED)
+    scene.publish("1")
+    scene.run(1_000)
+    return {*world.departed} == {"d"} and not any(in_custody(world).values())
+
+
+def who_leaves_gets_a_neighbour() -> bool:
+    """d wants to leave, and e joins it just then: it has two neighbours, and stays."""
+    scene = Scene(chain("a", "c", "d"), p="a", s="c")
+    world = scene.world
+    scene.subscribe("s")
+    scene.run(500)
+    world.add_broker("e", join=("d",))
+    world.run_until(lambda: "d" in world.broker("e").overlay.topology.neighbours())
+    world.broker("d").overlay.leaving._want(True)
+    world.run_for(RECOVERED)
+    scene.publish("1")
+    scene.run(1_000)
+    is_told = [name for name, _ in world.refused] == ["d"]
+    return is_told and own_links(world) == {*chain("a", "c", "d", "e")} and not scene.faults(s=[1])
 
 
 def who_is_let_go_is_waited_for() -> bool:
@@ -358,8 +412,10 @@ def who_is_let_go_is_waited_for() -> bool:
 def who_is_let_go_has_the_other_removed() -> bool:
     """b lets a go, and crashes before c has heard of it. a goes on in the same life, and has b removed: when
     b is back, it is gone, and what it says of a is void."""
-    scene = Scene(chain("a", "b", "c", "d"), p="d")
+    scene = Scene(chain("a", "b", "c", "d"), p="d", s="b")
     world = scene.world
+    scene.subscribe("s")
+    scene.run(500)
     for name in "cd":
         world.cut("b", name, one_way=True)
     world.leave("a")
@@ -377,20 +433,19 @@ def who_is_let_go_has_the_other_removed() -> bool:
 
 
 def who_leaves_is_an_heir() -> bool:
-    """a wants to leave x, which crashes and is removed. a has its place, and its client: it stays."""
+    """a wants to leave x, which crashes and is removed. a has its place, and a client that is away."""
     scene = Scene(chain("a", "x", "c", "d"), p="d", s="x")
     world = scene.world
     scene.subscribe("s")
     scene.run(500)
+    world.crash("s")
     world.cut("a", "x", one_way=True)
     world.leave("a")
     scene.run(100)
     crash_for_good(world, "x")
     removed(world, "x")
-    scene.publish("1")
-    world.run_for(RECOVERED)
-    stays = world.refused == [("a", "a has got the place of x: ask again")]
-    return stays and own_links(world) == {("a", "c"), ("c", "d")} and not scene.faults(s=[1])
+    stays = world.refused == [("a", "clients of this broker have subscriptions: s; it stays")]
+    return stays and own_links(world) == {("a", "c"), ("c", "d")}
 
 
 def who_leaves_hears_late_of_another_neighbour() -> bool:
@@ -632,7 +687,9 @@ CAUGHT: dict[str, tuple[Story, tuple[Any, ...]]] = {
     "who-asks-is-let-go": (who_leaves_has_forgotten_a_neighbour, ((),)),
     "who-is-let-go-is-told-first": (who_is_let_go_is_waited_for, ((),)),
     "who-is-let-go-is-over": (who_is_let_go_has_the_other_removed, ((),)),
-    "who-leaves-inherits": (who_leaves_is_an_heir, ((),)),
+    "who-leaves-is-not-needed": (who_leaves_is_an_heir, ((),)),
+    "who-leaves-asks-at-once": (who_leaves_alone_knows_something, ((),)),
+    "who-leaves-has-no-other-neighbour": (who_leaves_gets_a_neighbour, ((),)),
     "who-leaves-asks-once": (who_leaves_is_forgotten, ((),)),
     "who-leaves-asks-no-heir": (who_leaves_hears_late_of_another_neighbour, ((),)),
     "told-with-all-others": (who_is_gone_starts_again_just_before_two_have_it, ((),)),

@@ -56,7 +56,8 @@ def broker(
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C; a line on standard output says when it is ready.
 
-    After SIGUSR1 it leaves the network for good, and ends, or says in its log why it cannot.
+    After SIGUSR1 it leaves the network for good, and ends, or says in its log why it cannot. Its name is used
+    up then.
     """
     if context.invoked_subcommand is not None:
         return

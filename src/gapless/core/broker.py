@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from random import Random
 
-from gapless.core.effects import Effect, LeaveRefused, Record
+from gapless.core.effects import Effect, Record
 from gapless.core.events import Input, LeaveRequested, RemoveRequested
 from gapless.core.messages.overlay import NodeState
 from gapless.core.model import Micros
@@ -45,12 +45,12 @@ class Broker(Node[BrokerOrder]):
         if not isinstance(request, LeaveRequested):
             super()._on_request(request, now)
             return
-        reasons = [self.overlay.why_not_leave(), *(each.why_not_leave() for each in self.orders.values())]
-        reason = next((each for each in reasons if each is not None), None)
-        if reason is not None:
-            self._out.append(LeaveRefused(reason))
-        else:
-            self.overlay.leaving.begin()
+        self.overlay.leaving.request(self._why_needed)
+
+    def _why_needed(self) -> str | None:
+        """What this broker still has to do for others."""
+        reasons = (each.why_not_leave() for each in self.orders.values())
+        return next((each for each in reasons if each is not None), None)
 
     def _end_batch(self, now: Micros) -> None:
         self.topics.serve(now)
@@ -58,6 +58,7 @@ class Broker(Node[BrokerOrder]):
             order.settled for order in self.orders.values()
         ):
             self.overlay.maybe_operational()
+        self.overlay.leaving.maybe_ask(self._why_needed)
         while self.overlay.leaving.let_go(now):  # like a request of its own
             self._mend(now)
             self._flush(now)

@@ -77,7 +77,7 @@ class BrokerServer:
         self._failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self._left = asyncio.Event()
         self.was_removed = False
-        """Whether the network has removed this broker while it was away."""
+        """Whether this broker was removed, or has left, but not as it wanted just now."""
 
     @property
     def driver(self) -> Driver:

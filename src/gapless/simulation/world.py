@@ -285,6 +285,8 @@ class World:
     def removal_answered(self, answer: RemovalAnswered) -> None:
         """Whoever wanted a broker to be removed is told what became of it."""
         self.removals[answer.node] = answer.error
+        if not answer.error and not self.hosts[answer.node].is_up:
+            self.departed[answer.node] = None
 
     # -- time ------------------------------------------------------------------------------------------
 
@@ -337,7 +339,7 @@ class World:
         self.record(trace.Crash(t=self.now, node=name))
 
     def restart(self, name: NodeId) -> None:
-        """Start a killed node again, from its store; also one that had left, if it is to join again."""
+        """Start a killed node again, from its store; also one that has left, though that is in vain."""
         self.departed.pop(name, None)
         self.record(trace.Restart(t=self.now, node=name))
         self.network.dark.pop(name, None)

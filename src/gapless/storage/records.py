@@ -41,6 +41,8 @@ from gapless.storage.plan import Append, Change, Delete, Put, Truncate
 
 STATE = "record "
 """What the keys begin with."""
+FATES = f'{STATE}["fate"'
+"""What version 0.1.0 kept of brokers that had left; nothing rests on it any more."""
 EVENTS = "events "
 """What the names of the logs begin with."""
 EVENTS_AT_A_TIME = 1000
@@ -126,7 +128,7 @@ def _changes(record: Record) -> Iterator[Change]:
 def restored(store: Store) -> Iterator[Record]:
     """Records from which a node is made as it would be from all that were written."""
     for key, value in store.state.items():
-        if key.startswith(STATE):
+        if key.startswith(STATE) and not key.startswith(FATES):
             yield _kept.decode(value)
     for log, span in store.logs.items():
         if log.startswith(EVENTS):

@@ -98,6 +98,11 @@ class Removal(msgspec.Struct, frozen=True, array_like=True):
     """Later than those of all removals that the centre knew."""
 
     @property
+    def rank(self) -> tuple[Incarnation, int]:
+        """Of two removals of a broker the one of the higher rank holds."""
+        return self.incarnation, self.number
+
+    @property
     def made(self) -> list[Link]:
         """The links that replace those of the broker."""
         return [link(self.centre, each) for each, _ in self.neighbours if each != self.centre]

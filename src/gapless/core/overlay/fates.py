@@ -77,7 +77,7 @@ class Fates:
     def note(self, removal: Removal) -> bool:
         """Remember that a broker was removed, durably; False when it is no news, void, or too long ago."""
         known = self._removed.get(removal.node)
-        if (known is not None and known.incarnation >= removal.incarnation) or self._is_void(removal):
+        if (known is not None and known.rank >= removal.rank) or self._is_void(removal):
             return False
         self._remember(removal)
         if removal.node not in self._removed:

@@ -61,10 +61,10 @@ class JoinState(StrEnum):
 JOIN_TRANSITIONS: dict[JoinState, tuple[JoinState, ...]] = {
     JoinState.DETACHED: (JoinState.ATTACHED, JoinState.VALID_JOINED),
     JoinState.ATTACHED: (JoinState.VALID_JOINED,),
-    JoinState.VALID_JOINED: (JoinState.DETACHED,),
+    JoinState.VALID_JOINED: (),
 }
 """The first broker of a network is joined without asking anybody, and one that has lost its store and is told
-by a neighbour where it belongs has joined before. Who is forgotten by a removal joins anew."""
+by a neighbour where it belongs has joined before."""
 
 
 @dataclass(slots=True)
@@ -89,14 +89,11 @@ class Joining:
         *,
         founder: bool = False,
         fates: Fates | None = None,
-        is_leaving: bool = False,
         joined_at: NodeId = "",
     ) -> None:
         self.state = JoinState.DETACHED
         self.is_founder = founder
         """Whether this broker may be a network by itself."""
-        self.is_leaving = is_leaving
-        """Whether it wants to leave, and lets nobody in."""
         self.is_member_elsewhere = ""
         """Why the join point that was asked last takes this broker for a second one of its name; empty: it
         does not."""
@@ -202,9 +199,6 @@ class Joining:
         topology, own = self._topology, link(self._topology.me, peer)
         if self.state is not JoinState.VALID_JOINED:
             self._out.append(Send(peer, JoinRefused(f"{topology.me} has not joined the network itself")))
-            return
-        if self.is_leaving:
-            self._out.append(Send(peer, JoinRefused(f"{topology.me} is leaving the network")))
             return
         if peer != request.node or (peer in topology and peer not in topology.neighbours()):
             is_member = any(topology.is_valid(link(peer, each)) for each in topology.neighbours(peer))
@@ -352,14 +346,14 @@ class Joining:
             if current is not None:
                 after[current] = marked and after.get(current, True)
         topology.rebuild(after)
+        if announce and before and not topology.links():
+            self._is_left_with_nobody(self.fates.heir(removal.node))
         self._links_changed(before, now)
         self._waves = {
             node: wave for node, wave in self._waves.items() if removal.node not in wave.joined.link
         }
         if move is not None and announce:
             self._waves[topology.me] = Wave(Joined(topology.me, move[1], self._incarnation))
-        if announce and before and not topology.links():
-            self._is_left_with_nobody(self.fates.heir(removal.node))
         return before != {each: topology.is_marked(each) for each in topology.links()}
 
     def _move(self, removal: Removal, *, announce: bool) -> tuple[NodeId, NodeId] | None:
@@ -379,13 +373,13 @@ class Joining:
     def _is_left_with_nobody(self, heir: NodeId) -> None:
         """A broker without links is the last one, or those who knew its link have lost their stores."""
         if heir == self._topology.me:
+            self.is_founder = True
             self._out.append(Persist(Founded(alone=True)))
             return
         self._topology.doubt([self._topology.me])
         self._joins_at(heir)
         self._ask_first(heir)
-        if self.state is JoinState.VALID_JOINED:
-            self._become(JoinState.DETACHED)
+        self.state = JoinState.DETACHED  # no step of figure 4, which knows no removals: it begins anew
 
     def _ask_first(self, join_point: NodeId) -> None:
         self._join_points = tuple(dict.fromkeys((join_point, *self._join_points)))

@@ -7,8 +7,6 @@ durable belongs there, and in another network it would be a gap or a repetition.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container
-
 import msgspec
 
 from gapless.core import names
@@ -46,27 +44,7 @@ class Membership:
             return f"there is another node of the name {peer.node}"
         if peer.is_leaf and (peer.home not in topology or me.is_leaf):
             return f"the client's home {peer.home} is not near this broker"
-        return f"{me.node} is leaving the network" if peer.is_leaf and self._joining.is_leaving else None
-
-    def why_not_leave(
-        self, clients: Collection[NodeId], heard: Container[NodeId], *, is_ready: bool
-    ) -> str | None:
-        """Why this broker cannot leave the network for good; ``None``: it can.
-
-        The neighbour must have told its links: if this broker has lost its store, and was told its place by
-        somebody farther off, it may have another neighbour that it does not know, and that would be alone.
-        """
-        me, neighbours = self.identity.node, self._topology.neighbours()
-        if self._joining.is_leaving:
-            return f"{me} is leaving already"
-        if not is_ready:
-            return f"{me} is joining or recovering: ask again when it is done"
-        if len(neighbours) != 1:
-            names = ", ".join(neighbours)
-            return f"only a broker with one neighbour can leave, and {me} has {len(neighbours)}: {names}"
-        if neighbours[0] not in heard:
-            return f"{me} does not reach its neighbour {neighbours[0]}: ask again when it does"
-        return f"clients are attached to {me}: {', '.join(sorted(clients))}" if clients else None
+        return None
 
     def learn(self, peer: Identity, state: NodeState) -> None:
         """The first broker of its network that a node meets tells it which network that is."""

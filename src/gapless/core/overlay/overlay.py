@@ -111,13 +111,12 @@ class Overlay:
             out,
             founder=founder,
             fates=earlier.fates,
-            is_leaving=earlier.is_leaving,
             joined_at=earlier.joined_at,
         )
         self._membership = Membership(identity, self.topology, self.sessions, self.joining, out)
         self.partitions = Partitions(self.topology, self.sessions, out)
         self.removing = Removing(self, out)
-        self.leaving = Leaving(self, out)
+        self.leaving = Leaving(self, out, is_wanted=earlier.is_leaving)
         self.telling = Telling(self, out)
         self.mended: list[Removal] = []
         """Brokers whose places others have taken since somebody looked."""
@@ -169,6 +168,8 @@ class Overlay:
         """A new session; False when the peer has no business here and was sent away."""
         identity = replace(identity, home=self._home(identity))
         peer, reason = identity.node, self._membership.why_no_session(identity)
+        if identity.is_leaf and self.leaving.is_closed:
+            reason = f"{self.me} is leaving the network"
         if reason is not None:
             self._out.append(Disconnect(peer, reason))
             self.sessions.dial_failed(peer, now)
@@ -229,8 +230,7 @@ class Overlay:
             case Status(state=state):
                 self.sessions.up[peer].state = state
             case JoinRequest():
-                if not self.is_leaf and not self.sessions.up[peer].identity.is_leaf:
-                    self.joining.on_request(peer, message, now)
+                self._on_join_request(peer, message, now)
             case JoinRefused():
                 self.joining.on_refused(peer, message, now)
             case PartialTopology():
@@ -251,6 +251,12 @@ class Overlay:
             self.removing.share()
         if is_new and peer in self.topology and isinstance(message, Joined | Neighbourhood):
             self.telling.all(self.sessions.up[peer].identity)  # at the start of the session it got none
+
+    def _on_join_request(self, peer: NodeId, message: JoinRequest, now: Micros) -> None:
+        if self.leaving.is_closed:
+            self._out.append(Send(peer, JoinRefused(f"{self.me} is leaving the network")))
+        elif not self.is_leaf and not self.sessions.up[peer].identity.is_leaf:
+            self.joining.on_request(peer, message, now)
 
     def _on_neighbourhood(self, peer: NodeId, message: Neighbourhood, now: Micros) -> None:
         """Learn what was missed; pass news on, so that they reach those behind this node as well."""
@@ -348,7 +354,6 @@ class Overlay:
         needed += [peer for peer in (*self.held, *self.outdated) if peer in wanted]
         self.sessions.want(wanted, needed, now, proxies(self.topology, self.frontier))
         joining.advance(self.frontier, self.sessions.up, now)
-        self.leaving.ask()
         completed, joining.completed = joining.completed, []
         for wave in completed:
             self._tell_bypassed(wave)
@@ -391,10 +396,9 @@ class Overlay:
             self._become(NodeState.OPERATIONAL)
             self._out += [Send(peer, Status(self.state)) for peer in self.sessions.up]
 
-    def why_not_leave(self) -> str | None:
-        """Why this broker cannot leave the network for good, as far as its place in it is concerned."""
-        is_ready = self.is_joined and self.state is NodeState.OPERATIONAL
-        return self._membership.why_not_leave(self.leaves(), self._synced, is_ready=is_ready)
+    def has_heard(self, peer: NodeId) -> bool:
+        """Whether a peer has told its links in this session."""
+        return peer in self._synced
 
     # -- questions of the orders ------------------------------------------------------------------------
 

@@ -195,7 +195,12 @@ class Removing:
 
     def heard(self, told: Sequence[Removal]) -> list[Removal]:
         """Note them, and return what is news: everybody has to know which names are used up."""
-        return [each for each in told if self._overlay.joining.fates.note(each)]
+        news: list[Removal] = []
+        left = list(told)
+        while noted := [each for each in left if self._overlay.joining.fates.note(each)]:
+            news += noted  # one of them may have made room for another
+            left = [each for each in left if each not in noted]
+        return news
 
     def is_outdated(self, peer: NodeId) -> bool:
         """Whether this node is the centre of a removal, and the peer lies where the broker was and has not
@@ -215,7 +220,7 @@ class Removing:
         """
         overlay = self._overlay
         if removal.node == overlay.me:
-            overlay.joining.be_removed(as_wanted=overlay.joining.is_leaving)
+            overlay.joining.be_removed(as_wanted=overlay.leaving.is_wanted)
             return
         has_changed = overlay.joining.mend(removal, now, announce=not overlay.is_leaf)
         overlay.forget_hops()
@@ -224,7 +229,6 @@ class Removing:
             for home in overlay.topology.neighbours():  # none, if two have had each other removed
                 overlay.live_at(home)
             return
-        overlay.leaving.mended(removal)
         for peer, session in overlay.sessions.up.items():
             if session.identity.home == removal.node:
                 session.identity = replace(session.identity, home=removal.centre)

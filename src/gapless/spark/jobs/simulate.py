@@ -1,4 +1,4 @@
-"""Many simulated runs, one a task: a table of configurations and seeds becomes a table of results.
+"""Many simulated runs, one or some a task: a table of configurations and seeds becomes a table of results.
 
 A run depends on its row alone, so it does not matter where, in which order or how often it is executed: a
 task that is repeated, or raced by a copy of itself, finds the same. With traces, a task yields its result and
@@ -28,8 +28,8 @@ from gapless.simulation.run import Options, Outcome, simulate
 from gapless.simulation.trace import Record, Trace
 from gapless.spark.schemas import RESULTS, RUNS, TRACE
 
-MOST_TASKS = 100_000
-"""Beyond that many runs a task has several, for the driver's sake."""
+MOST_TASKS = 2_000
+"""Beyond that many runs a task has several: a short run costs less than a task."""
 
 BATCH_ROWS = 10_000
 """The most lines of a trace that are turned into columns at a time."""
@@ -72,7 +72,7 @@ def tasks_of(runs: int) -> int:
 
 
 def a_row_a_task(rows: DataFrame) -> DataFrame:
-    """Exactly one row a partition, which neither hashing nor dealing out would give."""
+    """Exactly one row a partition, up to the most tasks, which neither hashing nor dealing out would give."""
     tasks = tasks_of(rows.count())
     index = (f.col("task") % tasks).cast("int")
     return rows.zipWithIndex("task").repartitionById(tasks, index).drop("task")
