@@ -21,6 +21,7 @@ from gapless.core.overlay.leaving import Leaving
 from gapless.core.overlay.overlay import Overlay
 from gapless.core.overlay.removing import Removing
 from gapless.core.overlay.telling import Telling
+from gapless.core.overlay.topology import Topology
 from gapless.simulation.checkers import check
 from gapless.simulation.world import World
 from simulation.mutants import Mutant
@@ -122,6 +123,13 @@ MUTANTS = {
             lambda ask, self: None if self._overlay.joining.fates.has_removals else ask(self),
         ),
         Mutant("told-with-all-others", Removing, "share", all_at_once),
+        Mutant(
+            "alone-is-alone",
+            Joining,
+            "_is_left_with_nobody",
+            lambda alone, self, heir: alone(self, self._topology.me),
+        ),
+        Mutant("who-joins-may-have-more", Topology, "is_joining", lambda *_: False),
         Mutant("guesses-are-not-answered", Telling, "pass_on", not_to_who_says_so),
         Mutant(
             "waves-go-round-for-good",
@@ -457,6 +465,47 @@ def two_neighbours_without_stores() -> bool:
     return world.removals["a"] == "" and own_links(world) == {*chain("b", "c", "d")}
 
 
+def a_link_is_forgotten(*restarted: str) -> bool:
+    """While a is down, b and c lose their stores: now d knows that they are neighbours, and nobody knows of a
+    and b. So b is removed without a, which is not the last one: it joins c."""
+    scene = Scene(chain("a", "b", "c", "d"), p="d")
+    world = scene.world
+    crash_for_good(world, "a", "b", "c")
+    world.replace("c", join=("d",))
+    scene.run(3_000)
+    world.replace("b", join=("c",))
+    world.run_for(RECOVERED)
+    crash_for_good(world, "b")
+    world.hosts["c"].receive(RemoveRequested("b"))
+    world.run_for(RECOVERED)
+    assert world.removals["b"] == ""
+    scene.slow(("a", "c"), milliseconds=100)
+    world.restart("a")
+    for each in restarted:
+        world.run_until(lambda: world.broker("a").overlay.topology.links() == [])
+        world.crash(each)
+        world.restart(each)
+    world.run_for(RECOVERED)
+    world.add_client("s", "a")
+    scene.subscribe("s")
+    scene.run(1_000)
+    scene.publish("1")
+    scene.run(1_000)
+    return own_links(world) == {("a", "c"), ("c", "d")} and not scene.faults(s=[1])
+
+
+def a_join_is_heard_of_before_it_is_announced() -> bool:
+    """n and m join b, which tells n of m before it tells a of n. n tells a of m, and that n joins itself: a
+    need not doubt whether these are all links of n."""
+    scene = Scene(chain("a", "b", "c"), delta=2)
+    world = scene.world
+    scene.slow(("b", "a"), milliseconds=100)
+    world.add_broker("n", join=("b", "a"))
+    world.add_broker("m", join=("b",))
+    world.run_for(RECOVERED)
+    return world.broker("a").overlay.topology.partly_known == set()
+
+
 def who_catches_up_misses_a_join() -> bool:
     """c has lost its store, and with it that b has the place of x. n joins b before c has heard of that."""
     scene = Scene(chain("b", "x", "c"))
@@ -587,6 +636,8 @@ CAUGHT: dict[str, tuple[Story, tuple[Any, ...]]] = {
     "who-leaves-asks-once": (who_leaves_is_forgotten, ((),)),
     "who-leaves-asks-no-heir": (who_leaves_hears_late_of_another_neighbour, ((),)),
     "told-with-all-others": (who_is_gone_starts_again_just_before_two_have_it, ((),)),
+    "alone-is-alone": (a_link_is_forgotten, ((), ("a",))),
+    "who-joins-may-have-more": (a_join_is_heard_of_before_it_is_announced, ((),)),
     "guesses-are-not-answered": (two_neighbours_without_stores, ((),)),
     "waves-go-round-for-good": (who_catches_up_misses_a_join, ((),)),
     "told-when-heard-or-never": (who_is_gone_asks_somebody_without_a_store, ((),)),

@@ -64,7 +64,7 @@ JOIN_TRANSITIONS: dict[JoinState, tuple[JoinState, ...]] = {
     JoinState.VALID_JOINED: (),
 }
 """The first broker of a network is joined without asking anybody, and one that has lost its store and is told
-by a neighbour where it belongs has joined before."""
+by a neighbour where it belongs has joined before. Who is forgotten by a removal begins anew."""
 
 
 @dataclass(slots=True)
@@ -144,6 +144,8 @@ class Joining:
                     self._forget(each)
         elif own:
             self._attach(topology.neighbours()[0])
+        elif self._joined_at:
+            self._ask_first(self.fates.heir(self._joined_at))
 
     def was_told(self) -> None:
         """A neighbour has told links: this node may be a member without knowing it."""
@@ -336,7 +338,8 @@ class Joining:
         All its links change at once. One that the removal does not name is gone. Whoever has joined there
         without having been heard of goes to the centre too, and announces that; but not the broker itself, if
         it has joined here since: its name is used up. (Of several removals that are heard of at once all are
-        known when the first one is followed.) Who is the last one is a network by itself.
+        known when the first one is followed.) Who is the last one is a network by itself; who is left with
+        nobody, though another one has the place, joins that one anew.
         """
         topology = self._topology
         before = {each: topology.is_marked(each) for each in topology.links()}
@@ -349,14 +352,14 @@ class Joining:
             if current is not None:
                 after[current] = marked and after.get(current, True)
         topology.rebuild(after)
-        if before and not topology.links():
-            self._out.append(Persist(Founded(alone=True)))
         self._links_changed(before, now)
         self._waves = {
             node: wave for node, wave in self._waves.items() if removal.node not in wave.joined.link
         }
         if move is not None and announce:
             self._waves[topology.me] = Wave(Joined(topology.me, move[1], self._incarnation))
+        if announce and before and not topology.links():
+            self._is_left_with_nobody(self.fates.heir(removal.node))
         return before != {each: topology.is_marked(each) for each in topology.links()}
 
     def _move(self, removal: Removal, *, announce: bool) -> tuple[NodeId, NodeId] | None:
@@ -372,6 +375,19 @@ class Joining:
             self._joins_at(heir if heir != topology.me else "")
         has_link = joined in topology.neighbours() and not gone.had(topology.me)
         return (joined, heir) if has_link and heir not in (topology.me, joined) else None
+
+    def _is_left_with_nobody(self, heir: NodeId) -> None:
+        """A broker without links is the last one, or those who knew its link have lost their stores."""
+        if heir == self._topology.me:
+            self._out.append(Persist(Founded(alone=True)))
+            return
+        self._topology.doubt([self._topology.me])
+        self._joins_at(heir)
+        self._ask_first(heir)
+        self.state, self._asked, self._ask_at = JoinState.DETACHED, None, None
+
+    def _ask_first(self, join_point: NodeId) -> None:
+        self._join_points = tuple(dict.fromkeys((join_point, *self._join_points)))
 
     def _links_changed(self, before: Mapping[Link, bool], now: Micros) -> None:
         """Make durable what the tree is now."""

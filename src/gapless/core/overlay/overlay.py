@@ -270,7 +270,8 @@ class Overlay:
         hearsay = [each for each in message.marked if self.me not in each]  # of my own joins I know more
         known_before = self.topology.known()
         news = self.joining.learn(message.valid, hearsay, now)
-        self.topology.doubt(self.topology.known() - known_before)
+        came = self.topology.known() - known_before
+        self.topology.doubt([each for each in came if not self.topology.is_joining(each)])
         self.topology.partly_known.difference_update(message.known)
         self.joining.was_told()
         self.telling.pass_on(news, self.topology.known() - known_before, besides=peer)
