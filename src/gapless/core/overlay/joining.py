@@ -64,7 +64,7 @@ JOIN_TRANSITIONS: dict[JoinState, tuple[JoinState, ...]] = {
     JoinState.VALID_JOINED: (),
 }
 """The first broker of a network is joined without asking anybody, and one that has lost its store and is told
-by a neighbour where it belongs has joined before."""
+by a neighbour where it belongs has joined before. Who is forgotten by a removal begins anew."""
 
 
 @dataclass(slots=True)
@@ -379,7 +379,8 @@ class Joining:
         self._topology.doubt([self._topology.me])
         self._joins_at(heir)
         self._ask_first(heir)
-        self.state = JoinState.DETACHED  # no step of figure 4, which knows no removals: it begins anew
+        # No step of figure 4, which knows no removals: it begins anew.
+        self.state, self._asked, self._ask_at = JoinState.DETACHED, None, None
 
     def _ask_first(self, join_point: NodeId) -> None:
         self._join_points = tuple(dict.fromkeys((join_point, *self._join_points)))

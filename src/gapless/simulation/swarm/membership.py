@@ -42,9 +42,11 @@ def _crash(stage: Stage, victim: NodeId) -> None:
 
 
 def leave(stage: Stage) -> bool:
-    """A broker at the edge that is nobody's home leaves for good. It is that of who called a removed broker
-    home, too: a client that is away has not heard of the removal, and may know nobody else to ask."""
-    homes = {stage.world.heir(stage.world.home(client)) for client in stage.world.homes}
+    """A broker at the edge leaves for good, unless it is needed. It is not the home of a client that is away,
+    nor has the place of that: the client has not heard of removals, and may know nobody else to ask."""
+    hosts = stage.world.hosts
+    away = [name for name in stage.world.homes if not hosts[name].is_up or not hosts[name].sessions]
+    homes = {stage.world.heir(stage.world.home(client)) for client in away}
     needed = {*homes, *stage.leaving, *stage.needed()}
     members = [name for name in stage.members() if name not in needed]
     edge = [name for name in members if len(stage.neighbours(name)) == 1]
