@@ -831,6 +831,13 @@ def only_the_pathless_go_on(
     original(self, {name: end for name, end in former.items() if end == (name,)}, now)
 
 
+@breaks(Subscriptions, "_lose_way")
+def a_way_ends_at_whoever_is_removed(
+    original: Original, self: Subscriptions, entry: Entry, former: Path
+) -> None:
+    """Rule 8: what waits where a way was known to end waits there although that broker was removed."""
+
+
 @breaks(Subscribing, "_is_too_early", Shows.ANSWER)
 def islands_are_barriers(original: Original, self: Subscribing, own: Own, *about: Any) -> bool:
     """Rule 4: what is behind a broker that was not reached counts as not reached, whether it was or not."""

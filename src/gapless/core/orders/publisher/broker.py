@@ -110,7 +110,9 @@ class PublisherBroker(BrokerOrder):
         self._sessions_changed()
 
     def frontier_changed(self, now: Micros) -> None:
-        """The sides of the subscriptions have changed, and with them whom to wait for."""
+        """The sides of the subscriptions have changed, and with them whom to wait for; after a removal the
+        ways to their clients too."""
+        self.subscriptions.use_other_ways(now)
         self._sessions_changed()
 
     def broker_removed(self, removal: Removal, now: Micros) -> None:

@@ -409,8 +409,9 @@ class Forwarding:
         self._note_idle(source, stream, now)
 
     def paths_learned(self, former: Mapping[SubscriptionId, Path], now: Micros) -> None:
-        """The way to the clients of some subscriptions is known farther than before, when it ended at these
-        destinations: what was kept for those goes on, or what comes now would be there first."""
+        """The way to the clients of some subscriptions is known farther than before, or not at all any more,
+        and ended at these destinations: what was kept for those goes on, or what comes now would be there
+        first."""
         ends = set(former.values())
         for group in self.custody.by_route():
             if not all(ends.isdisjoint(targets) for targets in group[0].waiting.values()):
@@ -430,7 +431,7 @@ class Forwarding:
         came_from = held.came_from(self._overlay.topology)
         learned = [entry for entry in kept_for if entry.subscription in former]
         for entry in learned:
-            if entry.body.path[-1] != came_from:
+            if entry.body.path[-1:] != (came_from,):
                 waiting = also(waiting, former[entry.subscription], entry.destination, entry.body.path)
         still = {entry.destination for entry in kept_for}
         left = {former[entry.subscription] for entry in learned} - still
