@@ -475,6 +475,9 @@ class Subscriptions:
         if not sides.all_tried or (entry.ended and sides.partitions):
             return
         pending = dict.fromkeys(sides.partitions)
+        aware: dict[tuple[NodeId, Incarnation], None] = {}
+        if self._settling.has_doubted:
+            aware[self._overlay.me, self._overlay.identity.incarnation] = None
         cut = Cut(
             entry.missed.entered, self._forwarding.presence.still_present(entry.body.topic, entry.missed)
         )
@@ -483,8 +486,11 @@ class Subscriptions:
             if answer is None:
                 return
             pending |= dict.fromkeys(answer.pending)
+            aware |= dict.fromkeys(answer.aware)
             cut.add(answer.cut, answer.present)
-        confirmation = Confirmation(entry.subscription, tuple(pending), cut.taken, tuple(cut.present))
+        confirmation = Confirmation(
+            entry.subscription, tuple(pending), cut.taken, tuple(cut.present), tuple(aware)
+        )
         client = [entry.body.client] if entry.body.client in self._peers and not entry.ended else []
         for peer in (*sides.towards, *client):
             peer_log = self._peers[peer]
