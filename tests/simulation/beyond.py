@@ -43,6 +43,29 @@ def a_way_that_is_known_farther_later() -> list[str]:
     return scene.faults(s=[1, 2])
 
 
+def a_way_that_ended_at_one_that_is_removed() -> list[str]:
+    """b3 hears of the way to s up to b4 only, as above, and keeps an event for it there. Then b4 is removed,
+    b3 has its place, and s is a client of b3: what was kept for b4 must go to s, before what comes later."""
+    scene = Scene(FIVE, p="b0", s="b4")
+    scene.subscribe("s")
+    scene.run(100)
+    _crash(scene, "b1", "b2", "b3", "b4")
+    scene.world.cut("s", "b3")
+    for name in ("b2", "b3"):
+        scene.world.restart(name)
+        scene.run(4_000)
+    scene.publish("x")
+    scene.run(500)
+    scene.world.remove("b4")
+    scene.run(500)
+    scene.heal(("s", "b3"))
+    scene.run(4_000)
+    scene.publish("x")
+    scene.run(1_000)
+    scene.end()
+    return scene.faults(s=[1, 2])
+
+
 def two_behind_one_end() -> list[str]:
     """b4 hears from b5 of the ways to s and t up to b3, and from b2, in one message, of both to their ends.
     What it has kept for b3 is for both of them, though they lie on different ways by now."""
@@ -482,6 +505,7 @@ def _publishes_at_b0(scene: Scene) -> list[str]:
 
 STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_way_that_is_known_farther_later: ("only-the-pathless-go-on",),
+    a_way_that_ended_at_one_that_is_removed: ("a-way-ends-at-whoever-is-removed",),
     two_behind_one_end: ("who-is-led-on-first-leaves-the-others",),
     nothing_overtakes_where_a_way_ends: ("who-waits-where-a-way-ends-is-overtaken",),
     a_way_that_leads_back: ("ways-lead-back",),

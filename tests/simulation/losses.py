@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from gapless.core.effects import publisher_of
 from gapless.core.limits import Limits
-from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, Micros, NodeId, OrderName, Topic
+from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, Link, Micros, NodeId, OrderName, Topic
 from gapless.simulation import trace
 from gapless.simulation.world import World
 from simulation.scene import TOPIC, Constant, Scene
@@ -99,6 +99,138 @@ def _goes_on_without(scene: Scene, *brokers: NodeId) -> list[str]:
     meanwhile = scene.got("s")
     scene.end()
     return _differs(meanwhile, [1]) + scene.faults(s=[1])
+
+
+# -- what a broker could not ask -----------------------------------------------------------------------------
+
+
+def a_broker_that_could_not_ask_who_knew() -> list[str]:
+    """All that b and y1 knew of s is lost, and y2, which knows it, is cut off (δ = 3). b takes an event of
+    its client p, which then moves to y2 and goes on there: s must hear that it has missed something."""
+    return _moves_to_who_could_not_be_asked(_loses_what_it_knew(STAR, p="b"))
+
+
+def a_guest_of_one_that_could_not_ask_who_knew() -> list[str]:
+    """The same, but p is a client of y2, and has been a guest."""
+    return _moves_to_who_could_not_be_asked(_loses_what_it_knew(STAR, p="y2"))
+
+
+def one_that_could_ask_its_neighbours() -> list[str]:
+    """The same, but y2 is behind y1: b could ask all its neighbours, and y1 could not."""
+    return _moves_to_who_could_not_be_asked(_loses_what_it_knew(chain("y2", "y1", "b"), p="b"))
+
+
+def one_that_is_told_too_late() -> list[str]:
+    """The same, but b is down again when y1 hears of s, and p moves to y1: nobody knows what b took."""
+    scene = _loses_what_it_knew(STAR, p="b")
+    scene.world.crash("b")
+    scene.heal(("y1", "y2"))
+    scene.run(3_000)
+    return _has_missed_one(scene)
+
+
+def a_publisher_that_stays_where_s_was_lost() -> list[str]:
+    """The same, but p stays at b. What it publishes when b has just heard of s from y2 is there before b can
+    say what it took, since y1 has not confirmed yet."""
+    scene = _loses_what_it_knew(STAR, p="b")
+    scene.part(("s", "b"), ("s", "y1"))
+    scene.slow(("y1", "b"), milliseconds=200)
+    scene.heal(("b", "y2"))
+    scene.world.run_until(lambda: "y2" in scene.world.hosts["b"].sessions, within=5 * SECOND)
+    scene.run(20)
+    return _has_missed_one(scene)
+
+
+def a_witness_that_never_knew() -> list[str]:
+    """y1 has forgotten nothing, but s went live without it: what it tells b, which has lost s, is not all."""
+    scene = Scene(STAR, delta=3, p="b", s="y2")
+    scene.part(("b", "y1"), ("y1", "y2"))
+    scene.run(1_000)
+    scene.subscribe("s")
+    scene.run(1_000)
+    assert scene.unreachable("s") == ("y1",)
+    scene.publish("x")
+    scene.run(1_000)
+    scene.heal(("b", "y1"))
+    return _moves_to_who_could_not_be_asked(_crash_without_y2(scene, "b"))
+
+
+def a_witness_has_forgotten_nothing() -> list[str]:
+    """y3 has not crashed, and tells b and y1 of s: nothing is missed, and nobody must be told that it was."""
+    scene = Scene([*STAR, ("b", "y3")], delta=3, p="b", s="y2")
+    scene.subscribe("s", "kind = 'x'")
+    scene.run(1_000)
+    scene.publish("x")
+    scene.run(1_000)
+    _crash_without_y2(scene, "b", "y1", kind="n")
+    _moves_to_y2(scene)
+    scene.end()
+    return scene.faults(s=[1, 3])
+
+
+def one_that_came_after_what_was_lost() -> list[str]:
+    """t subscribes when b and y1 are back, and b knows it when p publishes there: t has missed nothing."""
+    scene = Scene(STAR, delta=3, p="b", t="y1")
+    scene.publish("n")
+    scene.run(1_000)
+    _restart_without_y2(scene, "b", "y1")
+    scene.subscribe("t", "kind = 'x'")
+    scene.run(1_000)
+    scene.publish("n")
+    scene.run(1_000)
+    scene.part(("p", "b"))
+    scene.run(3_000)
+    scene.publish("x")
+    scene.run(1_000)
+    scene.end()
+    return scene.faults(t=[3])
+
+
+def _loses_what_it_knew(links: list[Link], *, p: NodeId) -> Scene:
+    """s is at y2. b and y1 crash, cannot reach y2 when they are back, and p publishes at one of them."""
+    scene = Scene(links, delta=3, p=p, s="y2")
+    scene.subscribe("s")
+    scene.run(1_000)
+    scene.publish("x")
+    scene.run(1_000)
+    return _crash_without_y2(scene, "b", "y1")
+
+
+def _crash_without_y2(scene: Scene, *names: NodeId, kind: str = "x") -> Scene:
+    _restart_without_y2(scene, *names)
+    scene.publish(kind)
+    scene.run(1_000)
+    return scene
+
+
+def _restart_without_y2(scene: Scene, *names: NodeId) -> None:
+    for name in names:
+        scene.world.crash(name)
+    scene.part(*((name, "y2") for name in scene.world.hosts if name not in ("s", "y2")))
+    for name in names:
+        scene.world.restart(name)
+    scene.run(3_000)
+
+
+def _moves_to_y2(scene: Scene) -> None:
+    scene.heal(("p", "y2"))
+    scene.part(*(("p", name) for name in scene.world.hosts if name not in ("p", "s", "y2")))
+    scene.run(3_000)
+    scene.publish("x")
+    scene.run(3_000)
+
+
+def _moves_to_who_could_not_be_asked(scene: Scene) -> list[str]:
+    _moves_to_y2(scene)
+    scene.end()
+    return scene.faults(resets=1, s=[1, 3])
+
+
+def _has_missed_one(scene: Scene) -> list[str]:
+    scene.publish("x")
+    scene.run(3_000)
+    scene.end()
+    return scene.faults(resets=1, s=[1, 3])
 
 
 # -- whom a broker takes events from -------------------------------------------------------------------------
@@ -1144,6 +1276,14 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_client_that_came_before_its_broker_had_joined: ("clients-do-not-hear-of-joins",),
     a_client_whose_broker_is_lost_while_it_joins: ("clients-do-not-hear-of-joins",),
     a_client_that_came_before_a_neighbour_of_its_broker: ("clients-do-not-hear-of-joins",),
+    a_broker_that_could_not_ask_who_knew: ("whoever-has-settled-knows-all",),
+    a_guest_of_one_that_could_not_ask_who_knew: ("whoever-has-settled-knows-all",),
+    one_that_could_ask_its_neighbours: ("neighbours-are-all", "whoever-has-settled-knows-all"),
+    one_that_is_told_too_late: ("whoever-has-settled-knows-all",),
+    a_publisher_that_stays_where_s_was_lost: ("own-publishers-leave-nothing",),
+    a_witness_that_never_knew: ("a-witness-knows-all",),
+    one_that_came_after_what_was_lost: ("who-could-not-ask-knows-nothing",),
+    a_witness_has_forgotten_nothing: ("there-are-no-witnesses",),
     a_first_event_elsewhere: ("admit-who-publishes-for-the-first-time", "settled-once-is-settled"),
     a_move_while_a_subscription_is_under_way: ("settled-once-is-settled", "admit-whoever-moved"),
     a_side_asks_its_own_sides: (),

@@ -22,6 +22,7 @@ from gapless.core import names
 from gapless.core.effects import ClientAway, Effect, GuestTaken, Record, SubscriptionGivenUp
 from gapless.core.limits import Limits
 from gapless.core.messages.publisher import (
+    NOBODY,
     Attached,
     Confirmation,
     Header,
@@ -605,6 +606,46 @@ def forget_the_given_up_when_neighbours_know(
     return subscription in session.ended
 
 
+@breaks(Publishing, "home_may_lack")
+def whoever_has_settled_knows_all(original: Original, self: Publishing, *about: object) -> None:
+    """Rule 12: a broker that could not ask everybody is taken to know all that it knew before it started."""
+
+
+@breaks(Settling, "_is_whole", Shows.ANSWER)
+def neighbours_are_all(original: Original, self: Settling, besides: NodeId | None) -> bool:
+    """Rule 12: a broker that could ask all its sides is taken to have asked everybody behind them."""
+    direction = self._overlay.direction
+    return all(direction(node) == besides for node in self._overlay.frontier.down)
+
+
+@breaks(Settling, "_heard", Shows.ANSWER)
+def there_are_no_witnesses(original: Original, self: Settling, besides: NodeId | None) -> tuple[NodeId, ...]:
+    """Rule 12: what somebody has told that has forgotten nothing counts for nothing."""
+    return ()
+
+
+@breaks(Own, "may_lack", Shows.ANSWER)
+def a_witness_knows_all(original: Original, self: Own, stay: Stay) -> bool:
+    """Rule 12: whoever has forgotten nothing is taken to know all that others know."""
+    may_lack: bool = original(self, stay)
+    return may_lack and (stay.told_by is None or NOBODY in stay.told_by)
+
+
+@breaks(Own, "may_lack", Shows.ANSWER)
+def who_could_not_ask_knows_nothing(original: Original, self: Own, stay: Stay) -> bool:
+    """Rule 12: what a broker that had started says of a subscription since then counts for nothing."""
+    return bool(original(replace(self, aware=set()), stay))
+
+
+@breaks(Forwarding, "_stays_here", Shows.ANSWER)
+def own_publishers_leave_nothing(
+    original: Original, self: Forwarding, arrival: Arrival, matching: tuple[SubscriptionId, ...]
+) -> list[Stay]:
+    """Rule 12: a broker that had started says only of guests that it took events before it knew a
+    subscription."""
+    return [each for each in original(self, arrival, matching) if each.told_by is None]
+
+
 @breaks(Forwarding, "_missed_some", Shows.ANSWER)
 def who_is_known_now_was_known_then(original: Original, self: Forwarding, *about: object) -> bool:
     """Rule 12: a guest's broker does not say that it took events before it knew a subscription."""
@@ -831,6 +872,13 @@ def only_the_pathless_go_on(
     original(self, {name: end for name, end in former.items() if end == (name,)}, now)
 
 
+@breaks(Subscriptions, "_lose_way")
+def a_way_ends_at_whoever_is_removed(
+    original: Original, self: Subscriptions, entry: Entry, former: Path
+) -> None:
+    """Rule 8: what waits where a way was known to end waits there although that broker was removed."""
+
+
 @breaks(Subscribing, "_is_too_early", Shows.ANSWER)
 def islands_are_barriers(original: Original, self: Subscribing, own: Own, *about: Any) -> bool:
     """Rule 4: what is behind a broker that was not reached counts as not reached, whether it was or not."""
@@ -894,10 +942,10 @@ def the_adopted_are_too_early(
 
 @breaks(Forwarding, "enter", Shows.ARGUMENTS)
 def the_adopted_are_taken_for_ones_own(
-    original: Original, self: Forwarding, leaf: NodeId, *about: Any, stays: tuple[Stay, ...]
+    original: Original, self: Forwarding, *about: Any, stays: tuple[Stay, ...], **more: Any
 ) -> None:
     """Rule 12: that a publisher had another client before is forgotten where it enters."""
-    original(self, leaf, *about, stays=tuple(stay for stay in stays if stay.node))
+    original(self, *about, stays=tuple(stay for stay in stays if stay.node), **more)
 
 
 @breaks(Subscribing, "_is_too_early", Shows.ANSWER)

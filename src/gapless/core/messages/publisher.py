@@ -85,6 +85,15 @@ class Synced(msgspec.Struct, frozen=True, array_like=True, tag="synced"):
     """My log, as streamed so far, has everything that my sides other than yours knew when you asked."""
 
     round: int
+    witnesses: tuple[NodeId, ...] = ()
+    """What all of these have known at any time was told now, by one that has forgotten nothing, or was told
+    by another what it had forgotten. Empty: there is no such one."""
+    is_whole: bool = False
+    """Whether everybody on my sides could be asked."""
+
+
+NOBODY: NodeId = ""
+"""Has known nothing at any time."""
 
 
 class Stay(msgspec.Struct, frozen=True, array_like=True, order=True):
@@ -96,6 +105,11 @@ class Stay(msgspec.Struct, frozen=True, array_like=True, order=True):
     """It has published nothing there since, for so long at least."""
     generation: int = 0
     """The generation in which it was there last, or a later one."""
+    told_by: tuple[NodeId, ...] | None = None
+    """That broker had started, and could not ask everybody what it had known before; it was told what all of
+    these have known. ``None``: nothing is said of that."""
+    life: Incarnation = 0
+    """Since then: in this life of that broker."""
 
 
 class Taken(msgspec.Struct, frozen=True, array_like=True, order=True):
@@ -145,10 +159,15 @@ class Confirmation(msgspec.Struct, frozen=True, array_like=True):
     """The last event of each publisher that a broker took before it knew the subscription."""
     present: tuple[str, ...] = ()
     """The publishers of the cut that are still where it was taken: their start is exact."""
+    aware: tuple[tuple[NodeId, Incarnation], ...] = ()
+    """Of the brokers that could not ask everybody what they had known before they started those that know it
+    now, and in which life: what they took until then is in the cut."""
 
     def says_as(self, other: Confirmation | None) -> bool:
         """Whether this is no news after the other: who has left since need not be told."""
-        return other is not None and self.pending == other.pending and self.cut == other.cut
+        if other is None or self.pending != other.pending or self.cut != other.cut:
+            return False
+        return all(each in other.aware for each in self.aware)
 
 
 class Confirmed(msgspec.Struct, frozen=True, array_like=True, tag="confirmed"):
@@ -234,6 +253,9 @@ class Acknowledged(msgspec.Struct, frozen=True, array_like=True, tag="acks"):
     """To a client: subscriptions that get nothing of what is acknowledged from now on, while others may still
     think they are there. What the client publishes elsewhere must not go to them, or they would miss
     something in between."""
+    told_by: tuple[NodeId, ...] | None = None
+    """To a client: the sender has started, and could not ask everybody what it had known before; it was
+    told what all of these have known. What it acknowledges may be promised to others, which it lacks."""
 
 
 class Superseded(msgspec.Struct, frozen=True, array_like=True, tag="superseded"):

@@ -110,7 +110,9 @@ class PublisherBroker(BrokerOrder):
         self._sessions_changed()
 
     def frontier_changed(self, now: Micros) -> None:
-        """The sides of the subscriptions have changed, and with them whom to wait for."""
+        """The sides of the subscriptions have changed, and with them whom to wait for; after a removal the
+        ways to their clients too."""
+        self.subscriptions.use_other_ways(now)
         self._sessions_changed()
 
     def broker_removed(self, removal: Removal, now: Micros) -> None:
@@ -144,8 +146,8 @@ class PublisherBroker(BrokerOrder):
                 self.subscriptions.on_confirmed(peer, confirmations)
             case SyncWanted():
                 self._on_sync_wanted(peer, message, now)
-            case Synced(round=number):
-                self.settling.on_synced(peer, number)
+            case Synced():
+                self.settling.on_synced(peer, message)
             case Attached():
                 self._on_attached(peer, message, now)
             case Detached():
@@ -180,10 +182,15 @@ class PublisherBroker(BrokerOrder):
 
     def _take(self, leaf: NodeId, runs: Sequence[Run], now: Micros) -> None:
         since = now - self._attached_at[leaf]
-        stays = tuple(replace(each, ago=each.ago + since) for each in self._attached[leaf].stays)
+        here = (self.overlay.me, self.overlay.identity.incarnation)
+        stays = tuple(
+            replace(each, ago=each.ago + since)
+            for each in self._attached[leaf].stays
+            if (each.node, each.life) != here  # what was taken in this life is known
+        )
         for run in runs:
             self.subscriptions.hear_of_given_up(run.header.excluded, now)
-            self.forwarding.enter(leaf, run, now, stays=stays)
+            self.forwarding.enter(leaf, run, now, stays=stays, told_by=self.settling.told_by)
 
     def _on_attached(self, leaf: NodeId, attached: Attached, now: Micros) -> None:
         is_admitted = leaf in self._refused and leaf not in self._waiting  # and was asked to repeat
@@ -203,7 +210,8 @@ class PublisherBroker(BrokerOrder):
         """Whether its events are promised to subscriptions that this broker may lack: it is the client of
         another broker, or has published at one, and the promise goes by the broker that is its own."""
         home = self.overlay.sessions.up[leaf].identity.home
-        return bool(self._attached[leaf].stays) or home != self.overlay.me
+        stays = self._attached[leaf].stays
+        return home != self.overlay.me or any(each.node != self.overlay.me for each in stays)
 
     def _forget_waiting(self, leaf: NodeId) -> None:
         self.settling.forget(("events", leaf))
@@ -233,6 +241,8 @@ class PublisherBroker(BrokerOrder):
         if self._is_guest(leaf) and not self.settling.is_settled(("events", leaf)):
             return
         self.settling.forget(("events", leaf))
+        if self.settling.told_by is not None:
+            self.out.append(Send(leaf, Acknowledged((), told_by=self.settling.told_by)))
         self._take(leaf, self._waiting.pop(leaf), now)
         if leaf in self._refused:
             self.out.append(Send(leaf, AttachWanted()))

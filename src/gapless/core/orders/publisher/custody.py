@@ -119,6 +119,8 @@ class Stream:
     """The highest sequence of this generation that was handled here."""
     aware_of: int | None = None
     """How long the log was when events of this generation first entered here."""
+    told_by: tuple[NodeId, ...] | None = None
+    """Whether this broker could not ask everybody then what it had known before it started (``Stay``)."""
     held: dict[int, Held] = field(default_factory=dict)
 
     def confirmed(self, sequences: Iterable[int], peer: NodeId) -> dict[tuple[NodeId, ...], list[int]]:

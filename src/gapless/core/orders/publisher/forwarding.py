@@ -108,7 +108,15 @@ class Forwarding:
 
     # -- arriving ----------------------------------------------------------------------------------------
 
-    def enter(self, leaf: NodeId, run: Run, now: Micros, *, stays: tuple[Stay, ...] = ()) -> None:
+    def enter(
+        self,
+        leaf: NodeId,
+        run: Run,
+        now: Micros,
+        *,
+        stays: tuple[Stay, ...] = (),
+        told_by: tuple[NodeId, ...] | None = None,
+    ) -> None:
         """This broker takes events from their publisher, which has been at other brokers than its own."""
         source, generation = source_of(run.events[0]), run.header.generation
         stream = self._stream(leaf, source, generation, now)
@@ -118,6 +126,7 @@ class Forwarding:
         home = self._overlay.home_of(leaf) or ""
         if stream.aware_of is None:
             stream.aware_of = self._log.length
+            stream.told_by = told_by
             if home != self._overlay.me:
                 self.presence.guest(source, generation, home)
         came = run.header
@@ -244,9 +253,9 @@ class Forwarding:
     def _way(self, arrival: Arrival, matching: tuple[SubscriptionId, ...]) -> Way:
         """For whom events of the run are that match these subscriptions, and who is asked to reach them."""
         header = arrival.kept
-        if arrival.direction is None and any(self._missed_some(arrival, each) for each in matching):
-            stay = Stay(self._overlay.me, 0, header.generation[1])
-            header = replace(header, stays=(*header.stays, stay))
+        if arrival.direction is None:
+            if stays := self._stays_here(arrival, matching):
+                header = replace(header, stays=(*header.stays, *stays))
         elif matching and arrival.direction is not None:
             peer_log, epoch = self._peers[arrival.peer], arrival.header.epoch
             if not peer_log.knew_all(epoch):
@@ -259,6 +268,19 @@ class Forwarding:
             if path[-1:] != (arrival.direction,) and subscription not in header.excluded:
                 waiting.setdefault(self._overlay.next_hop(path), {})[entry.destination] = path
         return Way(header, waiting)
+
+    def _stays_here(self, arrival: Arrival, matching: tuple[SubscriptionId, ...]) -> list[Stay]:
+        """What the subscriptions must be told of the publisher's stay here."""
+        me, life = self._overlay.identity.node, self._overlay.identity.incarnation
+        stays = []
+        if any(self._missed_some(arrival, each) for each in matching):
+            stays.append(Stay(me, 0, arrival.header.generation[1]))
+        if arrival.stream.told_by is not None:
+            missed = [self._log[each].missed.entered.get(arrival.source[1]) for each in matching]
+            last = max((taken.generation for taken in missed if taken is not None), default=None)
+            if last is not None:
+                stays.append(Stay(me, 0, last, arrival.stream.told_by, life))
+        return stays
 
     def _missed_some(self, arrival: Arrival, subscription: SubscriptionId) -> bool:
         """Whether a guest was here, in this generation, before the subscription was known: what it published
@@ -409,8 +431,9 @@ class Forwarding:
         self._note_idle(source, stream, now)
 
     def paths_learned(self, former: Mapping[SubscriptionId, Path], now: Micros) -> None:
-        """The way to the clients of some subscriptions is known farther than before, when it ended at these
-        destinations: what was kept for those goes on, or what comes now would be there first."""
+        """The way to the clients of some subscriptions is known farther than before, or not at all any more,
+        and ended at these destinations: what was kept for those goes on, or what comes now would be there
+        first."""
         ends = set(former.values())
         for group in self.custody.by_route():
             if not all(ends.isdisjoint(targets) for targets in group[0].waiting.values()):
@@ -430,7 +453,7 @@ class Forwarding:
         came_from = held.came_from(self._overlay.topology)
         learned = [entry for entry in kept_for if entry.subscription in former]
         for entry in learned:
-            if entry.body.path[-1] != came_from:
+            if entry.body.path[-1:] != (came_from,):
                 waiting = also(waiting, former[entry.subscription], entry.destination, entry.body.path)
         still = {entry.destination for entry in kept_for}
         left = {former[entry.subscription] for entry in learned} - still

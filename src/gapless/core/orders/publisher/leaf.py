@@ -115,7 +115,10 @@ class PublisherLeaf(LeafOrder):
             case Publications(runs=runs):
                 for run in runs:
                     self._on_run(peer, run, now)
-            case Acknowledged(acknowledgements=acknowledgements, given_up=given_up):
+            case Acknowledged(acknowledgements=acknowledgements, given_up=given_up, told_by=told_by):
+                if told_by is not None:
+                    life = self.overlay.sessions.up[peer].incarnation
+                    self.publishing.home_may_lack(peer, life, told_by, now)
                 if given_up:
                     self.publishing.without(peer, given_up)
                 for each in acknowledgements:

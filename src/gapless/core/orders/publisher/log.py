@@ -120,6 +120,10 @@ class PeerLog:
     """The round in which the peer was asked last to say when its log lacks nothing (see ``Settling``)."""
     answered: int = 0
     """The last round that it has answered."""
+    witnesses: tuple[NodeId, ...] = ()
+    """What all of these have known was told with that answer; empty: nobody can say that."""
+    is_whole: bool = False
+    """Whether all behind it have answered with it."""
     confirmed: dict[SubscriptionId, Confirmation] = field(default_factory=dict)
     """What the peer confirmed."""
     confirmed_to: dict[SubscriptionId, Confirmation] = field(default_factory=dict)

@@ -40,7 +40,15 @@ from gapless.core.effects import (
     Record,
     Send,
 )
-from gapless.core.messages.publisher import Acknowledgement, Attached, Detached, Header, Stay, Superseded
+from gapless.core.messages.publisher import (
+    NOBODY,
+    Acknowledgement,
+    Attached,
+    Detached,
+    Header,
+    Stay,
+    Superseded,
+)
 from gapless.core.model import (
     SECOND,
     BeyondDelta,
@@ -48,6 +56,7 @@ from gapless.core.model import (
     Event,
     Generation,
     Identity,
+    Incarnation,
     Micros,
     NodeId,
     SubscriptionId,
@@ -135,6 +144,11 @@ class Publishing:
         self._stays: dict[NodeId, tuple[Micros, int]] = {}
         """The brokers other than the client's own that it has published at, when last, and in which
         generation."""
+        self._in_doubt: dict[tuple[NodeId, Incarnation, tuple[NodeId, ...]], tuple[Micros, int]] = {}
+        """The same of those that had started, its own broker too, with those whose knowledge they were told:
+        they may have lacked what one of these did not know."""
+        self._doubt: tuple[NodeId, Incarnation, tuple[NodeId, ...]] | None = None
+        """Whether the home is one of them."""
         self._had_a_life = bool(self.retained)
         """Whether an earlier life of a publisher may have been anywhere until now."""
 
@@ -244,17 +258,39 @@ class Publishing:
         if self.home is not None and old_is_up:
             self._out.append(Send(self.home, Detached()))
         self.home = home
+        self._doubt = None
         if home is None:
             return
         if self._had_a_life:
             self._had_a_life = False
             self._stays[SOMEWHERE] = now, self._generation
         self._generation += 1
-        stays = tuple(Stay(node, now - at, last) for node, (at, last) in self._stays.items())
-        self._out.append(Send(home, Attached(self._generation, stays)))
+        stays = [Stay(node, now - at, last) for node, (at, last) in self._stays.items()]
+        stays += [
+            Stay(node, now - at, last, told_by, life)
+            for (node, life, told_by), (at, last) in self._in_doubt.items()
+        ]
+        self._out.append(Send(home, Attached(self._generation, tuple(stays))))
         for source, retained in self.retained.items():
             retained.confirmed.clear()
             self._send(home, source, tuple(retained.events.values()), now)
+
+    def home_may_lack(
+        self, peer: NodeId, life: Incarnation, told_by: tuple[NodeId, ...], now: Micros
+    ) -> None:
+        """What this home takes may be promised to subscriptions that one of those has not known."""
+        if peer == self.home:
+            self._doubt = (peer, life, told_by)
+            self._note_doubt(now)
+
+    def _note_doubt(self, now: Micros) -> None:
+        """If there are too many, one that was told nothing, and knew nobody since, stands for all."""
+        if self._doubt is None:
+            return
+        if self._doubt not in self._in_doubt and len(self._in_doubt) == STAYS_MAX:
+            self._in_doubt.clear()
+            self._doubt = (self._doubt[0], 0, (NOBODY,))
+        self._in_doubt[self._doubt] = now, self._generation
 
     def publish(self, topic: str, publisher: str, contents: Sequence[Content], now: Micros) -> None:
         """Number them, make them durable, send them home."""
@@ -286,6 +322,8 @@ class Publishing:
         if events and home != self.own_broker:
             is_known = home in self._stays or len(self._stays) < STAYS_MAX
             self._stays[home if is_known else SOMEWHERE] = now, self._generation
+        if events:
+            self._note_doubt(now)
         declared = self._topics.get(topic)  # deleted, or not told yet: then the hard promise holds
         relaxed = declared is not None and declared.beyond_delta is BeyondDelta.MARK
         header = Header(self._generation_of(publisher), excluded=self._excluded(), relaxed=relaxed)

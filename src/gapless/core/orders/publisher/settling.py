@@ -13,6 +13,11 @@ anywhere when the question was asked is streamed ahead of the answer (rule 2).
 A question names the clients that it is asked for. Whoever takes one of them to publish there still, because
 it has not noticed yet that the client is gone, knows better before anything is taken elsewhere.
 
+Whoever has started may find nobody who still knows a subscription, while one that does is cut off. So an
+answer says also whether everybody behind it could be asked, and, if not, who is a *witness*: one that has
+forgotten nothing since it could ask everybody, or that was told by such a one. What all witnesses have known
+is told with the answer; a broker that was told no more than that says so to its clients (rule 12).
+
 Questions are numbered in *rounds*. All that is asked for in one batch shares a round, and a peer is not asked
 again before it has answered: many publishers that move at once cost a few questions.
 """
@@ -23,7 +28,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from gapless.core.effects import Effect, Send
-from gapless.core.messages.publisher import Guest, Synced, SyncWanted
+from gapless.core.messages.publisher import NOBODY, Guest, Synced, SyncWanted
 from gapless.core.model import NodeId
 from gapless.core.orders.base import pieces
 from gapless.core.orders.publisher.log import PeerLog
@@ -56,6 +61,11 @@ class Settling:
     ) -> None:
         self.has_settled = False
         """Whether this broker was told, at some time since it started, all that its sides know."""
+        self._witnesses: tuple[NodeId, ...] = ()
+        """What all of these have known at any time, this broker knows: it alone if it was told all that
+        anybody knew, else also those who have told it what it had forgotten. Empty: nobody has."""
+        self.has_doubted = False
+        """Whether it could not ask everybody, at some time since then."""
         self._overlay = overlay
         self._peers = peers
         self._out = out
@@ -91,14 +101,41 @@ class Settling:
         return self._is_answered(needed, None)
 
     def look(self) -> None:
-        """Note when this broker settles for the first time: with a neighbour at least, if it has some."""
-        if not self.has_settled and self._overlay.is_joined:
-            frontier = self._overlay.frontier
-            has_company = bool(frontier.active) or not self._overlay.topology.neighbours()
-            is_settled = not frontier.barriers and self._is_answered(self._needs[START], None)
-            self.has_settled = has_company and is_settled
-            if self.has_settled:
+        """Note when this broker settles for the first time: with a neighbour at least, if it has some. It
+        asks whoever comes later too, until it was told what it had known before."""
+        if self._witnesses or not self._overlay.is_joined:
+            return
+        frontier = self._overlay.frontier
+        has_company = bool(frontier.active) or not self._overlay.topology.neighbours()
+        if has_company and not frontier.barriers and self._is_answered(self._needs[START], None):
+            self.has_settled = True
+            is_whole, witnesses = self._is_whole(None), self._heard(None)
+            self.has_doubted |= not is_whole
+            if is_whole or witnesses:
+                self._witnesses = tuple(dict.fromkeys((*(() if is_whole else witnesses), self._overlay.me)))
                 self.forget(START)
+
+    @property
+    def told_by(self) -> tuple[NodeId, ...] | None:
+        """Whose knowledge this broker was told when it had started, and it may lack what one of these has not
+        known; ``None``: it was told all that anybody knew."""
+        me = self._overlay.me
+        if self._witnesses == (me,):
+            return None
+        return tuple(each for each in self._witnesses if each != me) or (NOBODY,)
+
+    def _heard(self, besides: NodeId | None) -> tuple[NodeId, ...]:
+        """The least witnesses of those who have answered: one alone has known more than several have all."""
+        sides = [self._peers[peer] for peer in self._sides() if self._overlay.direction(peer) != besides]
+        return min((each.witnesses for each in sides if each.witnesses), key=len, default=())
+
+    def _is_whole(self, besides: NodeId | None) -> bool:
+        """Whether all who are there could be asked."""
+        direction, frontier, peers = self._overlay.direction, self._overlay.frontier, self._peers
+        nobody_is_down = all(direction(node) == besides for node in (*frontier.down, *frontier.blind))
+        return nobody_is_down and all(
+            peers[peer].is_whole for peer in self._sides() if direction(peer) != besides
+        )
 
     # -- what others need --------------------------------------------------------------------------------
 
@@ -107,10 +144,11 @@ class Settling:
         earlier = self._questions[peer].guests if peer in self._questions else ()
         self._questions[peer] = Question(wanted.round, self._round + 1, (*earlier, *wanted.guests))
 
-    def on_synced(self, peer: NodeId, number: int) -> None:
+    def on_synced(self, peer: NodeId, synced: Synced) -> None:
         """A peer has answered."""
         peer_log = self._peers[peer]
-        peer_log.answered = max(peer_log.answered, min(number, peer_log.asked))
+        peer_log.answered = max(peer_log.answered, min(synced.round, peer_log.asked))
+        peer_log.witnesses, peer_log.is_whole = synced.witnesses, synced.is_whole
 
     def session_down(self, peer: NodeId) -> None:
         """Nobody waits for the answer any more."""
@@ -133,7 +171,10 @@ class Settling:
         for peer, question in list(self._questions.items()):
             if peer not in self._overlay.held and self._can_answer(question.round, direction(peer)):
                 del self._questions[peer]
-                self._out.append(Send(peer, Synced(question.number)))
+                self._out.append(Send(peer, self._answer(question.number, direction(peer))))
+
+    def _answer(self, number: int, besides: NodeId | None) -> Synced:
+        return Synced(number, self._witnesses or self._heard(besides), self._is_whole(besides))
 
     def _ask(self, peer: NodeId, needed: int) -> None:
         peer_log = self._peers[peer]

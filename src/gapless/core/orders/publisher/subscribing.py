@@ -23,7 +23,17 @@ from enum import Enum, auto
 from typing import TypeAlias
 
 from gapless.core.effects import Deliver, Effect, Live, Reset, Send
-from gapless.core.messages.publisher import Body, Confirmation, Header, Log, LogEntry, Run, Stay, Taken
+from gapless.core.messages.publisher import (
+    NOBODY,
+    Body,
+    Confirmation,
+    Header,
+    Log,
+    LogEntry,
+    Run,
+    Stay,
+    Taken,
+)
 from gapless.core.model import (
     Event,
     Generation,
@@ -78,6 +88,9 @@ class Own:
     that no cut tells it."""
     barriers: set[NodeId] = field(default_factory=set)
     """Those of the unreached that others lie behind, whose names are not known."""
+    aware: set[tuple[NodeId, Incarnation]] = field(default_factory=set)
+    """Brokers that could not ask everybody what they had known before they started, and have known it since,
+    with the life of each."""
     partitions: tuple[Partition, ...] = ()
     """What was said to be unreachable when that was said last."""
     started: set[str] = field(default_factory=set)
@@ -119,8 +132,12 @@ class Own:
 
     def may_lack(self, stay: Stay) -> bool:
         """Whether the broker of a stay, or, without a name, any broker, has not known it for some time since
-        it became live: what was taken there until then is not known yet, or never will be."""
+        it became live: what was taken there until then is not known yet, or never will be. One that had
+        started has forgotten it, unless somebody who knew it has told it."""
         lacking = self.unreached | self.reached_later
+        if stay.told_by is not None:
+            is_aware = (stay.node, stay.life) in self.aware
+            return not is_aware and (NOBODY in stay.told_by or not lacking.isdisjoint(stay.told_by))
         return stay.node in lacking if stay.node else bool(lacking)
 
     def still_counting(self, cut: Cut) -> list[str]:
@@ -276,6 +293,7 @@ class Subscribing:
             if answer is None:
                 return
             pending |= dict.fromkeys(answer.pending)
+            own.aware |= set(answer.aware)
             cut.add(answer.cut, answer.present)
         raised = [each for each, last in cut.taken.items() if self._breaks_the_promise(own, each, last)]
         told = [each for each in raised if own.is_news(each, cut.taken[each])]

@@ -81,7 +81,8 @@ class Subscriptions:
         """By client its subscriptions that the network should know and this broker does not."""
         self._touched: dict[SubscriptionId, None] = {}
         self._former: dict[SubscriptionId, Path] = {}
-        """Subscriptions to whose clients a message has told a longer way, and where it ended until then."""
+        """Subscriptions to whose clients a message has told a longer way, or a removal has taken what was
+        known of it, and where it ended until then."""
         self.endings = Endings(log, out, tombstones=limits.tombstones)
         self._given_up_now: dict[SubscriptionId, None] = {}
         """Those that were given up during this batch."""
@@ -129,7 +130,7 @@ class Subscriptions:
                 self._settling.want(("log", peer))
             else:
                 self._on_line(peer, each, now)
-        self._use_longer_ways(now)
+        self.use_other_ways(now)
 
     def _knows(self, subscription: SubscriptionId) -> bool:
         return subscription in self.endings.forgotten or self._log.get(subscription) is not None
@@ -146,7 +147,7 @@ class Subscriptions:
                         self._on_line(peer, line, now)
                     else:
                         self._out.append(Send(peer, Log((LogEntry(0, line.subscription, ended=True),))))
-        self._use_longer_ways(now)
+        self.use_other_ways(now)
 
     def _on_line(self, peer: NodeId, line: LogEntry, now: Micros) -> None:
         mine, peer_log = self._log.get(line.subscription), self._peers[peer]
@@ -196,9 +197,18 @@ class Subscriptions:
     def mend(self) -> None:
         """A broker was removed: no way leads through it."""
         for entry in self._log.after(0):
+            former = entry.destination
             entry.body = self._on_tree_of_now(entry.body)
             if not entry.ended:
+                if entry.destination == (entry.subscription,) != former:
+                    self._lose_way(entry, former)
                 self._know_own(entry)
+
+    def _lose_way(self, entry: Entry, former: Path) -> None:
+        """The way to a client was known up to the broker that was removed, and this one has its place: what
+        is kept for that end is for the client, wherever it is."""
+        self._log.pathless[entry.subscription] = None
+        self._former.setdefault(entry.subscription, former)
 
     def _on_tree_of_now(self, body: Body) -> Body:
         path, home = self._overlay.mended_path(body.path), self._overlay.mended_home(body.home)
@@ -243,7 +253,8 @@ class Subscriptions:
             self._learn_path(entry, (entry.body.client,), self._overlay.me)
             self.has_absent = True
 
-    def _use_longer_ways(self, now: Micros) -> None:
+    def use_other_ways(self, now: Micros) -> None:
+        """What was kept where a way had ended goes on."""
         if self._former:
             former, self._former = self._former, {}
             self._forwarding.paths_learned(former, now)
@@ -265,7 +276,7 @@ class Subscriptions:
         given_up: bool = False,
         rival: Incarnation = 0,
     ) -> None:
-        self._use_longer_ways(now)  # what is kept for its target is kept for that of now
+        self.use_other_ways(now)  # what is kept for its target is kept for that of now
         destination, body = self._log[subscription].destination, self._log[subscription].body
         self._log.end(subscription, given_up=given_up, rival=rival)
         for peer_log in self._peers.values():  # what was said of it until now does not speak of its end
@@ -464,6 +475,9 @@ class Subscriptions:
         if not sides.all_tried or (entry.ended and sides.partitions):
             return
         pending = dict.fromkeys(sides.partitions)
+        aware: dict[tuple[NodeId, Incarnation], None] = {}
+        if self._settling.has_doubted:
+            aware[self._overlay.me, self._overlay.identity.incarnation] = None
         cut = Cut(
             entry.missed.entered, self._forwarding.presence.still_present(entry.body.topic, entry.missed)
         )
@@ -472,8 +486,11 @@ class Subscriptions:
             if answer is None:
                 return
             pending |= dict.fromkeys(answer.pending)
+            aware |= dict.fromkeys(answer.aware)
             cut.add(answer.cut, answer.present)
-        confirmation = Confirmation(entry.subscription, tuple(pending), cut.taken, tuple(cut.present))
+        confirmation = Confirmation(
+            entry.subscription, tuple(pending), cut.taken, tuple(cut.present), tuple(aware)
+        )
         client = [entry.body.client] if entry.body.client in self._peers and not entry.ended else []
         for peer in (*sides.towards, *client):
             peer_log = self._peers[peer]
