@@ -17,6 +17,7 @@ from gapless.core.messages.overlay import (
     JoinRefused,
     JoinRequest,
     LeaveAsked,
+    LinksWanted,
     Neighbourhood,
     PartialTopology,
     PartitionInfo,
@@ -56,6 +57,7 @@ OverlayMessage: TypeAlias = (
     | Neighbourhood
     | Status
     | PartitionInfo
+    | LinksWanted
     | LeaveAsked
     | RemovalAsked
     | RemovalVote
@@ -98,6 +100,7 @@ __all__ = [
     "Joined",
     "JoinedConfirmed",
     "LeaveAsked",
+    "LinksWanted",
     "Log",
     "LogReceived",
     "Message",

@@ -9,6 +9,7 @@ message               from → to               paper
 ``Joined``            broker → broker         003, 4.6: the J message, forwarded to distance δ
 ``JoinedConfirmed``   broker → broker         003, algorithm 1: its Confirmation
 ``Neighbourhood``     both ends of a session  003, 6: what the other should know of the tree
+``LinksWanted``       broker → broker         tell me again what I should know of the tree
 ``LeaveAsked``        broker → neighbour      remove me: I leave for good
 ``RemovalAsked``      centre → neighbours     is that broker gone, as you see it?
 ``RemovalVote``       neighbour → centre      the answer
@@ -144,6 +145,10 @@ class Neighbourhood(msgspec.Struct, frozen=True, array_like=True, tag="links"):
     """Brokers that were removed, and who has taken their places."""
     known: tuple[NodeId, ...] = ()
     """Brokers near you all of whose links I know, and have told you."""
+
+
+class LinksWanted(msgspec.Struct, frozen=True, array_like=True, tag="links?"):
+    """Tell me again all links of my neighbourhood: I have heard of a broker that may have more."""
 
 
 class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):

@@ -31,6 +31,7 @@ from gapless.core.messages import (
     JoinRefused,
     JoinRequest,
     LeaveAsked,
+    LinksWanted,
     Neighbourhood,
     OverlayMessage,
     PartialTopology,
@@ -218,7 +219,7 @@ class Overlay:
 
     def message(self, peer: NodeId, message: OverlayMessage, now: Micros) -> None:
         """Handle an overlay message."""
-        is_new = peer not in self.topology
+        is_new, doubted = peer not in self.topology, set(self.topology.partly_known)
         match message:
             case Ping():
                 pass  # having been heard is all
@@ -240,6 +241,8 @@ class Overlay:
                 self.joining.on_joined(peer, message, now)
             case JoinedConfirmed():
                 self.joining.on_confirmed(peer, message)
+            case LinksWanted():
+                self.telling.all(self.sessions.up[peer].identity)
             case LeaveAsked():
                 self.leaving.on_asked(peer)
             case RemovalAsked(node=node):
@@ -251,6 +254,13 @@ class Overlay:
             self.removing.share()
         if is_new and peer in self.topology and isinstance(message, Joined | Neighbourhood):
             self.telling.all(self.sessions.up[peer].identity)  # at the start of the session it got none
+        if not self.topology.partly_known <= doubted:
+            self._ask_for_links()
+
+    def _ask_for_links(self) -> None:
+        """Whoever knows all links of a broker that has just come into view may have said so before that."""
+        brokers = [node for node in self.topology.nodes() if node in self.sessions.up]
+        self._out += [Send(peer, LinksWanted()) for peer in brokers if not self.is_leaf]
 
     def _on_join_request(self, peer: NodeId, message: JoinRequest, now: Micros) -> None:
         if self.leaving.is_closed:
@@ -276,8 +286,7 @@ class Overlay:
         hearsay = [each for each in message.marked if self.me not in each]  # of my own joins I know more
         known_before = self.topology.known()
         news = self.joining.learn(message.valid, hearsay, now)
-        came = self.topology.known() - known_before
-        self.topology.doubt([each for each in came if not self.topology.is_joining(each)])
+        self.topology.doubt(self.topology.known() - known_before)
         self.topology.partly_known.difference_update(message.known)
         self.joining.was_told()
         self.telling.pass_on(news, self.topology.known() - known_before, besides=peer)

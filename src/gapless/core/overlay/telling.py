@@ -35,12 +35,11 @@ class Telling:
         self._out.append(Send(to.node, told))
 
     def pass_on(self, links: Collection[Link], known: Collection[NodeId], *, besides: NodeId) -> None:
-        """Tell all others those of the new links that they should know, and who is known in full since. If
-        that is this node, whoever has said so is told too: it may only have guessed (``_vouched``)."""
+        """Tell all others those of the new links that they should know, and who is known in full since."""
         if not links and not known:
             return
         for peer, session in self._overlay.sessions.up.items():
-            if peer != besides or self._overlay.me in known:
+            if peer != besides:
                 near = set(self._links_for(session.identity)[0])
                 told = self._news(session.identity, [each for each in links if each in near], known=known)
                 if told.valid or told.known:

@@ -149,11 +149,6 @@ class Topology:
         """Whether the link is known and its join is complete."""
         return not self._adjacent.get(candidate[0], {}).get(candidate[1], True)
 
-    def is_joining(self, node: NodeId) -> bool:
-        """Whether the node has only begun to join, as far as is known: it lets nobody in, and has no other
-        link."""
-        return all(self._adjacent[node].values())
-
     def rivals(self, candidate: Link) -> list[Link]:
         """The marked links that cannot be there if the candidate is: those of a node that joined here
         first and then, because that failed, there."""

@@ -43,10 +43,9 @@ def _crash(stage: Stage, victim: NodeId) -> None:
 
 def leave(stage: Stage) -> bool:
     """A broker at the edge leaves for good, unless it is needed. It is not the home of a client that is away,
-    nor has the place of that: the client has not heard of removals, and may know nobody else to ask."""
-    hosts = stage.world.hosts
-    away = [name for name in stage.world.homes if not hosts[name].is_up or not hosts[name].sessions]
-    homes = {stage.world.heir(stage.world.home(client)) for client in away}
+    nor has it the place of that: the client has not heard of removals, and may know nobody else to ask."""
+    world = stage.world
+    homes = {world.heir(world.home(client)) for client in world.homes if _is_away(stage, client)}
     needed = {*homes, *stage.leaving, *stage.needed()}
     members = [name for name in stage.members() if name not in needed]
     edge = [name for name in members if len(stage.neighbours(name)) == 1]
@@ -56,6 +55,12 @@ def leave(stage: Stage) -> bool:
     stage.leaving[name] = None
     stage.world.leave(name)
     return True
+
+
+def _is_away(stage: Stage, client: NodeId) -> bool:
+    """Whether the client may not hear of a removal, or has not heard yet of that of its home."""
+    host = stage.world.hosts[client]
+    return not host.is_up or not host.sessions or stage.world.home(client) in stage.world.departed
 
 
 def replace(stage: Stage) -> bool:

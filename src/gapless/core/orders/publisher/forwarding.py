@@ -256,7 +256,7 @@ class Forwarding:
         if arrival.direction is None:
             if stays := self._stays_here(arrival, matching):
                 header = replace(header, stays=(*header.stays, *stays))
-        elif matching and arrival.direction is not None:
+        elif matching:
             peer_log, epoch = self._peers[arrival.peer], arrival.header.epoch
             if not peer_log.knew_all(epoch):
                 unaware = [each for each in matching if not peer_log.knew(each, epoch)]
@@ -272,14 +272,12 @@ class Forwarding:
     def _stays_here(self, arrival: Arrival, matching: tuple[SubscriptionId, ...]) -> list[Stay]:
         """What the subscriptions must be told of the publisher's stay here."""
         me, life = self._overlay.identity.node, self._overlay.identity.incarnation
-        stays = []
-        if any(self._missed_some(arrival, each) for each in matching):
-            stays.append(Stay(me, 0, arrival.header.generation[1]))
+        missed_some = any(self._missed_some(arrival, each) for each in matching)
+        stays = [Stay(me, 0, arrival.header.generation[1])] if missed_some else []
         if arrival.stream.told_by is not None:
             missed = [self._log[each].missed.entered.get(arrival.source[1]) for each in matching]
-            last = max((taken.generation for taken in missed if taken is not None), default=None)
-            if last is not None:
-                stays.append(Stay(me, 0, last, arrival.stream.told_by, life))
+            if taken := [each.generation for each in missed if each is not None]:
+                stays.append(Stay(me, 0, max(taken), arrival.stream.told_by, life))
         return stays
 
     def _missed_some(self, arrival: Arrival, subscription: SubscriptionId) -> bool:
