@@ -33,7 +33,8 @@ def start_a_removed_broker(stage: Stage) -> bool:
     if rng.random() < 0.5:
         world.restart(name)
     else:
-        world.replace(name, join=(rng.choice(members),))
+        stage.join_points[name] = (rng.choice(members),)
+        world.replace(name, join=stage.join_points[name])
     world.departed[name] = None
     return True
 

@@ -233,6 +233,15 @@ class Stage:
             self.restart(name)
         for client in [*self.passing]:
             self.end_second(client)
+        for name in world.removed():
+            if self._asks_in_vain(name):
+                world.crash(name)
+
+    def _asks_in_vain(self, removed: NodeId) -> bool:
+        """Whether a removed broker that was started without its store knows only others that were removed."""
+        node, points = self.world.hosts[removed].node, self.join_points.get(removed, ())
+        is_lost = node is not None and not node.overlay.has_place and not node.overlay.topology.links()
+        return is_lost and bool(points) and all(each in self.world.departed for each in points)
 
 
 Act: TypeAlias = Callable[[Stage], bool]
