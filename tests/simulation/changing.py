@@ -130,6 +130,7 @@ def changed(seed: int) -> Script:
     script = prepare(features_of(seed), seed)
     script.acts |= {"give up": give_up, "aim at a message": partial(aim, script.aims)}
     assert play(script), "it never gets quiet"
+    script.stage.world.run_for(script.stage.features.timing.give_up_join_after)  # of joins that were given up
     return script
 
 

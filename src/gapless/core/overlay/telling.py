@@ -35,15 +35,15 @@ class Telling:
         self._out.append(Send(to.node, told))
 
     def pass_on(self, links: Collection[Link], known: Collection[NodeId], *, besides: NodeId) -> None:
-        """Tell all others those of the new links that they should know, and who is known in full since."""
+        """Tell all others those of the new links that they should know, and all peers who is known in full since:
+        who has told that of a peer's own links may have been in doubt itself."""
         if not links and not known:
             return
         for peer, session in self._overlay.sessions.up.items():
-            if peer != besides:
-                near = set(self._links_for(session.identity)[0])
-                told = self._news(session.identity, [each for each in links if each in near], known=known)
-                if told.valid or told.known:
-                    self._out.append(Send(peer, told))
+            near = set(self._links_for(session.identity)[0]) if peer != besides else set()
+            told = self._news(session.identity, [each for each in links if each in near], known=known)
+            if told.valid or told.known:
+                self._out.append(Send(peer, told))
 
     def leaves(self, new: Link) -> None:
         """Tell the clients whose home is near a new link what they should know of the tree now: they take no
