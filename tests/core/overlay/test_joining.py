@@ -14,6 +14,7 @@ from gapless.core.messages import (
     JoinRequest,
     PartialTopology,
 )
+from gapless.core.messages.overlay import Removal
 from gapless.core.model import SECOND, Link, link
 from gapless.core.overlay.frontier import walk
 from gapless.core.overlay.joining import JOIN_TRANSITIONS, Joining, JoinState
@@ -99,6 +100,16 @@ def test_a_lost_join_point_in_phase_1_is_replaced() -> None:
     made = Fixture("n", join="yz", up="yz")
     made.advance()
     made.up.discard("y")
+    made.joining.session_down("y")
+    assert sent(made.advance()) == [("z", JoinRequest("n"))]
+
+
+def test_nobody_joins_at_a_broker_that_was_removed_whether_that_knows_it_or_not() -> None:
+    made = Fixture("n", join="yz", up="yz")
+    made.advance()
+    made.joining.fates.note(Removal("y", 1, "z", (("z", 1),), 1))
+    made.joining.on_partial("y", PartialTopology((), (("n", "y"),)), 0)
+    assert made.joining.state is JoinState.DETACHED
     made.joining.session_down("y")
     assert sent(made.advance()) == [("z", JoinRequest("n"))]
 

@@ -170,7 +170,8 @@ class Joining:
     def _ask(self, established: Container[NodeId]) -> None:
         """Ask the first join point that can be reached; one at a time."""
         self._ask_at = None
-        self._asked = next((peer for peer in self._join_points if peer in established), None)
+        there = (peer for peer in self._join_points if peer in established and not self.fates.removal(peer))
+        self._asked = next(there, None)
         if self._asked is not None:
             self._out.append(Send(self._asked, JoinRequest(self._topology.me)))
 
@@ -185,8 +186,8 @@ class Joining:
             self._pause = min(2 * self._pause, self._timing.redial_most)
 
     def on_partial(self, peer: NodeId, message: PartialTopology, now: Micros) -> None:
-        """End of phase 1: TOP_N is what the join point told."""
-        if self.state is JoinState.DETACHED and peer == self._asked:
+        """End of phase 1: TOP_N is what the join point told, unless it was removed and does not know it yet."""
+        if self.state is JoinState.DETACHED and peer == self._asked and not self.fates.removal(peer):
             self.learn(message.valid, message.marked, now)
             self._topology.partly_known.clear()
             self._topology.doubt(message.partly_known)
