@@ -186,7 +186,7 @@ class Joining:
             self._pause = min(2 * self._pause, self._timing.redial_most)
 
     def on_partial(self, peer: NodeId, message: PartialTopology, now: Micros) -> None:
-        """End of phase 1: TOP_N is what the join point told, unless it was removed and does not know it yet."""
+        """End of phase 1: TOP_N is what the join point told; one that was removed may not know it yet."""
         if self.state is JoinState.DETACHED and peer == self._asked and not self.fates.removal(peer):
             self.learn(message.valid, message.marked, now)
             self._topology.partly_known.clear()

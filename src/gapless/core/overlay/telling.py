@@ -35,8 +35,8 @@ class Telling:
         self._out.append(Send(to.node, told))
 
     def pass_on(self, links: Collection[Link], known: Collection[NodeId], *, besides: NodeId) -> None:
-        """Tell all others those of the new links that they should know, and all peers who is known in full since:
-        who has told that of a peer's own links may have been in doubt itself."""
+        """Tell all others those of the new links that they should know. Who is known in full since is told to
+        all peers: one that vouched for this node's own links may have been in doubt itself."""
         if not links and not known:
             return
         for peer, session in self._overlay.sessions.up.items():
