@@ -583,6 +583,26 @@ def _adopted_at(broker: NodeId) -> Scene:
     return scene
 
 
+def an_adopted_publisher_whose_start_was_told() -> list[str]:
+    """As in the first one, but q goes on with p while s is on its way to b, which takes p to be there and
+    says so: what q repeats at b is promised by that."""
+    scene = Scene(STAR, delta=2, p="b", s="y2", q="y1")
+    scene.publish("x")
+    scene.part(("b", "y1"), ("y2", "y1"), ("q", "y1"), ("q", "y2"))
+    scene.run(3_000)
+    scene.world.cut("p", "b")
+    scene.publish("x", "x")
+    scene.run(5)
+    scene.world.crash("p", silently=True)
+    scene.slow(("y2", "b"), milliseconds=100)
+    scene.subscribe("s")
+    scene.run(50)
+    _adopt(scene)
+    scene.run(3_000)
+    scene.end()
+    return scene.faults(s=[2, 3])
+
+
 def a_guest_whose_name_is_taken() -> list[str]:
     """As before, but q, of y1 itself, takes the name there after p: of q, s was promised nothing, and that
     must not hide what it missed of p."""
@@ -794,6 +814,33 @@ def a_publisher_that_is_adopted_after_a_client_was_given_up() -> list[str]:
         scene.run(1_000)
     scene.end()
     return scene.faults(s=[1, 7], resets=1)
+
+
+def a_client_that_asks_where_its_end_is_forgotten() -> list[str]:
+    """a gives s up before s is live, and forgets that when all know it. b does not forget it yet, since what
+    d says on their session of c's failure is slow. s is back and asks a once more: b must tell a again that
+    this subscription has ended, or s waits for ever."""
+    limits = Limits(lease=650 * MILLISECOND, look_every=50 * MILLISECOND, tombstones=1)
+    scene = Scene(chain("a", "b", "c", "d"), p="d", s="a", q="a", limits=limits)
+    scene.subscribe("q")
+    scene.world.crash("c")
+    scene.run(3_000)
+    scene.slow(("a", "s"), milliseconds=50)
+    scene.subscribe("s")
+    scene.run(20)
+    scene.part(("s", "a"), ("s", "b"))
+    scene.slow(("d", "b"), milliseconds=600)
+    scene.run(680)
+    scene.world.restart("c")
+    scene.run(20)
+    scene.world.unsubscribe("q", "q")  # the only one that is recognised now as having ended
+    scene.run(20)
+    scene.heal(("s", "a"))
+    scene.run(3_000)
+    scene.end()
+    scene.publish("x")
+    scene.end()
+    return scene.faults(s=[1], resets=1)
 
 
 def _s_is_given_up() -> Scene:
@@ -1298,6 +1345,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_guest_that_its_own_broker_takes_to_be_there: ("guests-are-not-named",),
     an_adopted_publisher_that_its_old_broker_takes_to_be_there: ("who-has-moved-is-still-here",),
     an_adopted_publisher: ("the-adopted-are-too-early", "the-adopted-are-taken-for-ones-own"),
+    an_adopted_publisher_whose_start_was_told: ("who-was-told-a-start-waits",),
     an_adopted_publisher_out_of_reach: ("the-adopted-are-taken-for-ones-own",),
     a_guest_that_has_gone_home: ("guests-are-not-missed",),
     a_guest_whose_name_is_taken: ("the-last-home-hides-the-others",),
@@ -1310,6 +1358,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_publisher_that_comes_back_after_a_client_was_given_up: ("the-next-life-forgets-the-given-up",),
     a_publisher_that_is_adopted_after_a_client_was_given_up: ("the-next-life-forgets-the-given-up",),
     a_client_that_was_given_up_by_who_has_lost_its_store: ("publishers-know-of-the-given-up-alone",),
+    a_client_that_asks_where_its_end_is_forgotten: ("who-forgets-an-end-is-not-told-again",),
     a_client_that_all_neighbours_know_to_be_given_up: ("who-is-there-is-not-told-of-the-given-up",),
     many_that_were_given_up: ("only-the-last-given-up-is-told",),
     a_stand_in_that_was_not_reached: (),

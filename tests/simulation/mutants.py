@@ -1021,6 +1021,22 @@ def nobody_is_behind_the_blind(original: Original, self: Subscriptions, directio
     return sides
 
 
+@breaks(Subscribing, "_is_too_early", Shows.ANSWER)
+def who_was_told_a_start_waits(original: Original, self: Subscribing, own: Own, *about: Any) -> bool:
+    """Rule 4: what a client has adopted comes too early, though the start of its publisher was told."""
+    started, own.started = own.started, set()
+    is_too_early: bool = original(self, own, *about)
+    own.started = started
+    return is_too_early
+
+
+@breaks(Subscriptions, "_tell_again")
+def who_forgets_an_end_is_not_told_again(
+    original: Original, self: Subscriptions, peer: NodeId, mine: Entry
+) -> None:
+    """Rule 12: a broker that has forgotten that a subscription was given up is not told again."""
+
+
 @breaks(Publishing, "session_down", lambda self, peer, now: bool(self._told.get(peer)))
 def the_given_up_are_forgotten_after_a_lease(
     original: Original, self: Publishing, peer: NodeId, now: Micros

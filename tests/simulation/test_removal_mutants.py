@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gapless.core.effects import BrokerRemoved
 from gapless.core.events import RemoveRequested
 from gapless.core.messages import Removal
-from gapless.core.model import SECOND
+from gapless.core.model import SECOND, NodeId
 from gapless.core.node import Node
 from gapless.core.orders.publisher.forwarding import Forwarding
 from gapless.core.overlay.fates import Fates
@@ -20,8 +20,10 @@ from gapless.core.overlay.joining import Joining
 from gapless.core.overlay.leaving import Leaving
 from gapless.core.overlay.overlay import Overlay
 from gapless.core.overlay.removing import Removing
+from gapless.core.overlay.telling import Telling
 from gapless.simulation.checkers import check
 from gapless.simulation.world import World
+from simulation.changing import check_seed
 from simulation.mutants import Mutant
 from simulation.scene import Scene
 from simulation.test_removal import STAR, commit, crash_for_good, run_with_farewells, without
@@ -52,6 +54,15 @@ def as_if_it_had_joined_there(
     """Whoever has a link to a removed broker that the removal does not name goes to the centre."""
     joining._joined_at = removal.node
     return original(joining, removal, *about, **how)
+
+
+def to_all_others(
+    original: Callable[..., None], telling: Telling, *news: Collection[Any], besides: NodeId
+) -> None:
+    """Who has told whose links are known in full is not told that they are."""
+    out, sent_before = telling._out, len(telling._out)
+    original(telling, *news, besides=besides)
+    out[sent_before:] = [each for each in out[sent_before:] if getattr(each, "peer", None) != besides]
 
 
 def void_by_any_other(_: Callable[..., bool], fates: Fates, removal: Removal) -> bool:
@@ -127,6 +138,7 @@ MUTANTS = {
             lambda alone, self, heir: alone(self, self._topology.me),
         ),
         Mutant("doubts-are-not-spoken-of", Overlay, "_ask_for_links", lambda *_: None),
+        Mutant("who-has-told-it-is-not-told", Telling, "pass_on", to_all_others),
         Mutant(
             "waves-go-round-for-good",
             Overlay,
@@ -659,6 +671,14 @@ def nothing_is_lost(seed: int) -> bool:
     return not check(world.trace, promise="publisher", healed=True)
 
 
+def members_are_one_network(seed: int) -> bool:
+    try:
+        check_seed(seed)
+    except AssertionError:
+        return False
+    return True
+
+
 Story = Callable[..., bool]
 
 CAUGHT: dict[str, tuple[Story, tuple[Any, ...]]] = {
@@ -677,7 +697,8 @@ CAUGHT: dict[str, tuple[Story, tuple[Any, ...]]] = {
     "who-leaves-asks-no-heir": (who_leaves_hears_late_of_another_neighbour, ((),)),
     "told-with-all-others": (who_is_gone_starts_again_just_before_two_have_it, ((),)),
     "alone-is-alone": (a_link_is_forgotten, ((), ("a",))),
-    "doubts-are-not-spoken-of": (two_neighbours_without_stores, ((),)),
+    "doubts-are-not-spoken-of": (members_are_one_network, ((8121,), (8485,))),
+    "who-has-told-it-is-not-told": (members_are_one_network, ((1001671,), (1002271,), (1003321,))),
     "waves-go-round-for-good": (who_catches_up_misses_a_join, ((),)),
     "told-when-heard-or-never": (who_is_gone_asks_somebody_without_a_store, ((),)),
     "removals-in-part": (a_removal_is_written_in_part, ((0,), (1,), (2,))),
@@ -698,6 +719,10 @@ CAUGHT: dict[str, tuple[Story, tuple[Any, ...]]] = {
 
 def test_every_mutant_is_caught_somewhere() -> None:
     assert set(CAUGHT) == set(MUTANTS)
+
+
+def test_two_neighbours_that_have_lost_their_stores_believe_each_other() -> None:
+    assert two_neighbours_without_stores()
 
 
 def test_a_join_that_is_heard_of_before_it_is_announced_leaves_no_doubt() -> None:

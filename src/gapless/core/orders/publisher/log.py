@@ -142,6 +142,12 @@ class PeerLog:
         for names in (self.untold, self.ended):
             names.pop(subscription, None)
 
+    def forget_end(self, subscription: SubscriptionId) -> None:
+        """The peer does not know any more that the subscription has ended."""
+        del self.ended[subscription]
+        self.confirmed.pop(subscription, None)
+        self.confirmed_to.pop(subscription, None)
+
     def knew(self, subscription: SubscriptionId, epoch: int) -> bool:
         """Whether the peer had the subscription when its log was that long."""
         index = self.index_of.get(subscription)

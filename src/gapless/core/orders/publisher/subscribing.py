@@ -453,12 +453,14 @@ class Subscribing:
 
     def _is_too_early(self, own: Own, header: Header, publisher: str, now: Micros) -> bool:
         """Whether nothing of the publisher is promised yet. What a client has adopted is repeated by it, and
-        may be promised by the broker of the client that had the publisher before."""
+        may be promised by the broker of the client that had the publisher before: by a start that was told,
+        or because it was adopted later."""
         if not own.live:
             return True
         if own.is_flowing(publisher, header.generation[0]) or not own.unreached:
             return False
-        if any(not stay.node and stay.ago < now - own.live_at for stay in header.stays):
+        adopted = [now - stay.ago for stay in header.stays if not stay.node]
+        if adopted and (publisher in own.started or max(adopted) > own.live_at):
             return False
         if header.home in own.unreached:
             return True

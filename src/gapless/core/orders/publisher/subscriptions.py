@@ -13,10 +13,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from gapless.core.effects import (
-    Effect,
-    Send,
-)
+from gapless.core.effects import Effect, Send
 from gapless.core.limits import Limits
 from gapless.core.messages.publisher import (
     Acknowledged,
@@ -31,13 +28,7 @@ from gapless.core.model import Incarnation, Micros, NodeId, Partition, Path, Sub
 from gapless.core.orders.base import is_selector, pieces
 from gapless.core.orders.publisher.endings import Endings
 from gapless.core.orders.publisher.forwarding import Forwarding
-from gapless.core.orders.publisher.log import (
-    Cut,
-    Entry,
-    PeerLog,
-    SubscriptionLog,
-    made_in,
-)
+from gapless.core.orders.publisher.log import Cut, Entry, PeerLog, SubscriptionLog, made_in
 from gapless.core.orders.publisher.settling import Settling
 from gapless.core.overlay.overlay import Overlay
 
@@ -164,6 +155,8 @@ class Subscriptions:
                 return
             mine = self._accept(line, line.body)
             self._know_own(mine)
+        elif mine.ended and not line.ended and line.subscription in peer_log.ended:
+            self._tell_again(peer, mine)
         elif line.body is not None:
             self._learn_path(mine, line.body.path, peer)
         if line.ended:
@@ -222,6 +215,12 @@ class Subscriptions:
         is_leaf = self._overlay.sessions.up[peer].identity.is_leaf
         if is_leaf or entry.index or not entry.ended:
             self._out.append(Send(peer, Log((LogEntry(0, entry.subscription, ended=True),))))
+
+    def _tell_again(self, peer: NodeId, mine: Entry) -> None:
+        """The peer has forgotten that a subscription has ended, and has taken it again from a client that has
+        not heard of its end."""
+        self._peers[peer].forget_end(mine.subscription)
+        self._out.append(Send(peer, Log((self._line(mine, peer, self._peers[peer]),))))
 
     def _may_say(self, peer: NodeId, entry: LogEntry, mine: Entry | None) -> bool:
         """A way never leads through this broker itself, and a client speaks of its own subscriptions."""
