@@ -102,9 +102,10 @@ class Leases:
 
     def _is_denied(self, given_up: SubscriptionGivenUp) -> bool:
         """Whether another client of the name may have ended it, or a life of the client whose clock is set
-        back."""
-        lives = _lives(self._stage.world.hosts[given_up.client].store)
-        return self._has_twin(given_up.client) or max(lives, default=0) < made_in(given_up.subscription)
+        back. (Who has adopted a publisher has noted a life that it has not had yet.)"""
+        host = self._stage.world.hosts[given_up.client]
+        life = host.node.overlay.identity.incarnation if host.node else max(_lives(host.store), default=0)
+        return self._has_twin(given_up.client) or life < made_in(given_up.subscription)
 
     def _has_twin(self, client: NodeId) -> bool:
         """Whether there was a second client of the name: each ends what the other has."""
