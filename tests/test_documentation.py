@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from simulation.test_stories import STORIES
+
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = [
@@ -38,3 +40,14 @@ def test_make_help_lists_the_two_commands_of_the_readme() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for command in re.findall(r"^make (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE):
         assert re.search(rf"^{command}:.*## ", makefile, re.MULTILINE), command
+
+
+def test_each_story_that_the_rules_name_is_told() -> None:
+    rules = (ROOT / "docs" / "publisher-order.md").read_text()
+    named = [
+        name
+        for told in re.findall(r"^Stories: (.*?)\.$", rules, re.MULTILINE | re.DOTALL)
+        for name in re.findall(r"`(\w+)`", told)
+    ]
+    assert len(named) == len(set(named)) > 60
+    assert set(named) <= {getattr(story, "__name__", "") for story in STORIES}
