@@ -111,10 +111,11 @@ class Fates:
 
     def mended(self, path: Path, me: NodeId) -> Path:
         """The path with the centre in the place of each broker that was removed."""
+        mended = path
         for node in path:
             if node in self._removed:
-                path = replaced(path, node, self.heir(node), me)
-        return path
+                mended = replaced(mended, node, self.heir(node), me)
+        return mended
 
 
 def replaced(path: Path, node: NodeId, centre: NodeId, me: NodeId) -> Path:
