@@ -9,7 +9,7 @@ from gapless.core.limits import Limits
 from gapless.core.model import MILLISECOND, SECOND, BeyondDelta, Micros, OrderName, Topic
 from gapless.core.overlay.sessions import Timing
 from gapless.simulation.network import Latency
-from gapless.simulation.swarm.squeezes import REST, Squeeze, repertoire
+from gapless.simulation.swarm.squeezes import PLAIN, REST, Squeeze, repertoire
 
 USUAL = (
     "crash",
@@ -45,6 +45,8 @@ WEARING = "wear a broker down"
 """What only seeds have whose leases are short: in others no lease ends."""
 RETURNING = "start a removed broker"
 """What only seeds have that remove some."""
+WITHDRAWING = ("adopt", "lose a store", "share a name", "double a client", "replace")
+"""Acts because of which promises may be withdrawn, whatever else happens."""
 FAULTS = (*USUAL, WEARING, RETURNING)
 """Acts that a seed may have or not."""
 CALM = ("publish", "burst", "subscribe", "unsubscribe", "connect", "heal")
@@ -137,8 +139,25 @@ def features_of(seed: int) -> Features:
         proxying=rng.random() < 0.3,
         clock_steps=rng.random() < 0.5,
     )
+    features = _plain(features, Random(f"swarm {seed} plain"))
     features = _wearing(features, Random(f"swarm {seed} {WEARING}"))
     return _returning(features, Random(f"swarm {seed} {RETURNING}"))
+
+
+def _plain(features: Features, rng: Random) -> Features:
+    """Most seeds within δ have hardly anything because of which a promise may be withdrawn: what a `Reset`
+    announces hides what is lost besides."""
+    if features.is_beyond or rng.random() < 0.35:
+        return features
+    usual = Limits()
+    return replace(
+        features,
+        faults=tuple(each for each in features.faults if each not in WITHDRAWING) or ("crash",),
+        squeezes=rng.choice((0.5, 0.9)),
+        repertoire=tuple(rng.choice(PLAIN) for _ in range(rng.choice((1, 1, 2)))),
+        limits=replace(features.limits, lease=usual.lease, custody=usual.custody),
+        proxying=False,
+    )
 
 
 def _wearing(features: Features, rng: Random) -> Features:

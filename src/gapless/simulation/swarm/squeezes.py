@@ -71,6 +71,8 @@ SQUEEZES: tuple[Squeeze, ...] = (
     # names
     ("publish", "name", "publish", "name", "publish", "break", "publish"),
 )
+PLAIN = tuple(each for each in SQUEEZES if "name" not in each)
+"""Those that need no promise to be withdrawn."""
 
 
 BEYOND: tuple[Squeeze, ...] = (
