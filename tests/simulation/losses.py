@@ -678,6 +678,22 @@ def too_much_waits() -> list[str]:
     return scene.faults(s=[1, 2, 3])
 
 
+def too_much_waits_and_more_is_published() -> list[str]:
+    """As before, but p is busy, and finds two things in one batch: that it is asked to repeat, and another
+    event to publish. What it has written of that must not come ahead of what it repeats."""
+    scene = Scene(STAR, p="b", s="y2", limits=Limits(waiting=1))
+    scene.subscribe("s")
+    scene.run(100)
+    scene.part(("p", "b"))
+    scene.publish("x", "x", "x")
+    scene.run(5)  # y1 has them, and asks b before it takes them
+    scene.world.hosts["p"].busy_until = scene.world.now + 50 * MILLISECOND
+    scene.publish("x")
+    scene.run(1_000)
+    scene.end()
+    return scene.faults(s=[1, 2, 3, 4])
+
+
 # -- what nobody knows any more ------------------------------------------------------------------------------
 
 
@@ -1350,6 +1366,7 @@ STORIES: dict[Callable[[], list[str]], tuple[str, ...]] = {
     a_guest_that_has_gone_home: ("guests-are-not-missed",),
     a_guest_whose_name_is_taken: ("the-last-home-hides-the-others",),
     the_held_are_asked_too: ("the-held-are-left-out",),
+    too_much_waits_and_more_is_published: ("what-was-written-comes-first",),
     too_much_waits: ("wait-again-after-repeating",),
     a_subscription_that_only_its_client_knows: ("claims-are-believed",),
     a_loss_of_which_the_word_is_lost: ("claims-are-believed-the-second-time",),

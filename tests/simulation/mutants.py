@@ -41,6 +41,7 @@ from gapless.core.orders.publisher.endings import Endings
 from gapless.core.orders.publisher.forwarding import Arrival, Forwarding
 from gapless.core.orders.publisher.leaf import PublisherLeaf
 from gapless.core.orders.publisher.log import Cut, Entry, PeerLog, SubscriptionLog, made_in
+from gapless.core.orders.publisher.outbox import Outbox
 from gapless.core.orders.publisher.patience import Patience
 from gapless.core.orders.publisher.presence import Presence
 from gapless.core.orders.publisher.publishing import Publishing
@@ -1035,6 +1036,11 @@ def who_forgets_an_end_is_not_told_again(
     original: Original, self: Subscriptions, peer: NodeId, mine: Entry
 ) -> None:
     """Rule 12: a broker that has forgotten that a subscription was given up is not told again."""
+
+
+@breaks(Outbox, "drop_events", lambda self, peer: peer in self._drafts)
+def what_was_written_comes_first(original: Original, self: Outbox, peer: NodeId) -> None:
+    """Rule 10: what was written before everything is repeated is sent too, ahead of it."""
 
 
 @breaks(Publishing, "session_down", lambda self, peer, now: bool(self._told.get(peer)))

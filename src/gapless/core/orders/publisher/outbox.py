@@ -126,6 +126,10 @@ class Outbox:
         for key in [key for key in self._superseded if key[0] == peer]:
             del self._superseded[key]
 
+    def drop_events(self, peer: NodeId) -> None:
+        """The events that were to be sent to the peer are sent in another way."""
+        self._drafts.pop(peer, None)
+
     def flush(self) -> None:
         """Send it all."""
         for peer, drafts in self._drafts.items():

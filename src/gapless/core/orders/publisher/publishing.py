@@ -261,6 +261,7 @@ class Publishing:
         self._doubt = None
         if home is None:
             return
+        self._outbox.drop_events(home)  # of an older generation; behind a hole, if that was refused
         if self._had_a_life:
             self._had_a_life = False
             self._stays[SOMEWHERE] = now, self._generation
