@@ -10,7 +10,9 @@ JOBS   ?= auto
 
 MINUTES ?= 60
 
-.PHONY: help setup check style types test demo simulate soak power soak-live figures bench clean
+COMPILED := compiled
+
+.PHONY: help setup check style types test demo simulate soak power soak-live figures bench wheel compile clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -56,5 +58,18 @@ figures: setup ## the papers' figures on Spark, with a report, in ./figures
 bench: setup ## every benchmark, each beside what it is compared with
 	$(BIN)/python -m benchmarks
 
+wheel: setup ## a wheel in ./dist; compiled, if there is a C compiler
+	GAPLESS_COMPILE=$(if $(shell command -v cc),1,0) $(BIN)/hatchling build -t wheel -d dist
+
+compile: $(COMPILED)/.ready ## a compiled copy of gapless: PYTHONPATH=compiled .venv/bin/gapless ...
+
+$(COMPILED)/.ready: $(VENV)/.ready hatch_build.py $(shell find src -name '*.py')
+	rm -rf $(COMPILED)
+	GAPLESS_COMPILE=1 $(BIN)/hatchling build -t wheel -d $(COMPILED)
+	$(BIN)/python -m zipfile -e $(COMPILED)/gapless-*.whl $(COMPILED)
+	rm $(COMPILED)/gapless-*.whl
+	PYTHONPATH=$(COMPILED) $(BIN)/gapless --version
+	@touch $@
+
 clean: ## remove what make made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(COMPILED) dist $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from gapless.matching import MatchIndex
 from gapless.selectors import Selector, SelectorError
+from gapless.version import __version__
 
 if TYPE_CHECKING:
     from gapless.client.client import Client, connect
@@ -96,5 +97,6 @@ __all__ = [
     "Topic",
     "TopicError",
     "WrongNetworkError",
+    "__version__",
     "connect",
 ]

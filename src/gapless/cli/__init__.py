@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Annotated
 
 import typer
 
@@ -15,6 +16,7 @@ from gapless.cli.publish import publish
 from gapless.cli.simulate import simulate
 from gapless.cli.status import status
 from gapless.cli.subscribe import subscribe
+from gapless.version import __version__, build
 
 app = typer.Typer(
     name="gapless",
@@ -35,8 +37,18 @@ HAND_OVER = {"ignore_unknown_options": True, "allow_extra_args": True, "help_opt
 """A command with these settings leaves all its arguments, also --help, to another."""
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"gapless {__version__}, {build()}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it and exit.")
+    ] = False,
+) -> None:
     """A content-based publish/subscribe network that never leaves a gap."""
 
 

@@ -144,7 +144,9 @@ def _brokers(reports: Sequence[dict[str, Any]], found: Survey) -> Table:
 def _title(reports: Sequence[dict[str, Any]]) -> str:
     """Which network this is; brokers of version 0.1.0 do not say."""
     networks = sorted({report.get("network") or "" for report in reports})
-    return "brokers of network " + ", ".join(map(short, networks)) if any(networks) else "brokers"
+    title = "brokers of network " + ", ".join(map(short, networks)) if any(networks) else "brokers"
+    builds = sorted({f"{each['version']} {each['build']}" for each in reports if "build" in each})
+    return f"{title}, gapless {', '.join(builds)}" if builds else title
 
 
 def _state(report: dict[str, Any]) -> Text:

@@ -48,6 +48,9 @@ class _List(Generic[T]):
     def __len__(self) -> int:
         return len(self.items)
 
+    def __bool__(self) -> bool:
+        return len(self) > 0
+
     def __iter__(self) -> Iterator[Triple[T]]:
         return zip(self.lows, self.highs, self.items, strict=True)
 
@@ -99,6 +102,9 @@ class _Node(Generic[T]):
 
     def __len__(self) -> int:
         return self.size
+
+    def __bool__(self) -> bool:
+        return len(self) > 0
 
     def slab(self, at: int) -> _Slab[T]:
         """A slab, made when it is first needed."""
@@ -203,6 +209,9 @@ class Ranges(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._endless or ()) + len(self.inside or ())
+
+    def __bool__(self) -> bool:
+        return len(self) > 0
 
     def add(self, low: Bound, high: Bound | None, item: T) -> None:
         """Put in an item whose number is greater than that of all others."""

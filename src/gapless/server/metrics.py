@@ -11,7 +11,6 @@ import time
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -23,6 +22,7 @@ from gapless.core.messages import BestEffortEvents, BestEffortSubscribe, BestEff
 from gapless.core.messages.publisher import Acknowledged, Confirmed, Log, Publications
 from gapless.core.model import SECOND, NodeId, SubscriptionId
 from gapless.server.addresses import format_address, parse_address
+from gapless.version import __version__, build
 
 if TYPE_CHECKING:
     from gapless.server.status import Reading
@@ -209,10 +209,10 @@ class BrokerCollector(Collector):
         overlay = reading.overlay
         info = GaugeMetricFamily(
             "gapless_broker_info",
-            "1; the labels say which broker this is, of which network and which version.",
-            labels=["broker", "network", "version"],
+            "1; the labels say which broker this is, of which network, version and build.",
+            labels=["broker", "network", "version", "build"],
         )
-        info.add_metric([overlay.me, overlay.identity.network, version("gapless")], 1)
+        info.add_metric([overlay.me, overlay.identity.network, __version__, build()], 1)
         yield info
         sessions = GaugeMetricFamily("gapless_sessions", "Sessions by kind.", labels=["kind"])
         for kind, count in reading.sessions_by_kind().items():

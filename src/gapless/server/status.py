@@ -6,6 +6,7 @@ key                 value
 ``id``              the broker's name
 ``address``         where others dial it
 ``version``         of the program
+``build``           ``compiled`` or ``interpreted``
 ``network``         the id of the network; empty while the broker does not know it
 ``incarnation``     which life of the broker this is
 ``state``           ``operational`` or ``recovering``
@@ -41,7 +42,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any, cast
 
 from gapless.core.broker import Broker
@@ -52,6 +52,7 @@ from gapless.core.orders.publisher.custody import Held, Source
 from gapless.core.overlay.overlay import Overlay
 from gapless.server.driver import Driver
 from gapless.server.metrics import Figures
+from gapless.version import __version__, build
 
 SESSIONS_MAX = 1_000
 STALLED_MAX = 100
@@ -161,7 +162,8 @@ class Reporter:
         return {
             "id": overlay.me,
             "address": transport.address,
-            "version": version("gapless"),
+            "version": __version__,
+            "build": build(),
             "network": overlay.identity.network,
             "incarnation": overlay.identity.incarnation,
             "state": str(overlay.state),
