@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-MODULES = ("matching", "simulation", "storage", "live", "spark_match", "audit")
+MODULES = ("matching", "simulation", "storage", "live", "compiled", "spark_match", "audit")
 """Each has ``run(quick)``: its figures, and as ``"met"``, where it has bars, whether they are met."""
 
 

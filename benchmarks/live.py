@@ -57,7 +57,7 @@ async def _run(quick: bool) -> dict[str, Any]:
     bare = await _echo("latency", waits, 100)
     figures |= {"p50 ms, bare echo": bare["p50_ms"], "p99 ms, bare echo": bare["p99_ms"]}
     for length in CHAINS[:2] if quick else CHAINS:
-        async with _chain(length) as brokers:
+        async with chain(length) as brokers:
             for size in SIZES[:1] if quick else SIZES:
                 done = await _best(brokers, "throughput", events // length, size, rounds)
                 figures[f"events/s, {length} brokers, {size} bytes"] = done["per_second"]
@@ -67,7 +67,7 @@ async def _run(quick: bool) -> dict[str, Any]:
             done = await _best(brokers, "latency", waits, 100, rounds)
             figures[f"p50 ms, {length} brokers"] = done["p50_ms"]
             figures[f"p99 ms, {length} brokers"] = done["p99_ms"]
-    async with _chain(1) as brokers:
+    async with chain(1) as brokers:
         one = await _best(brokers, "throughput", events // 2, 100, rounds)
         count = 500 if quick else SUBSCRIPTIONS
         async with gapless.connect(brokers[0].address) as client, _many(client, count):
@@ -81,7 +81,7 @@ async def _run(quick: bool) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def _chain(length: int) -> AsyncIterator[list[BrokerProcess]]:
+async def chain(length: int) -> AsyncIterator[list[BrokerProcess]]:
     """Brokers in a row, each joined through the one before it."""
     with tempfile.TemporaryDirectory(prefix="gapless-bench-") as scratch:
         brokers: list[BrokerProcess] = []
@@ -101,13 +101,13 @@ async def _best(
     brokers: Sequence[BrokerProcess], what: str, events: int, size: int, rounds: int
 ) -> dict[str, Any]:
     """The best of several rounds: what the software can do when the machine lets it."""
-    done = [await _pair(brokers, what, events, size) for _ in range(rounds)]
+    done = [await pair(brokers, what, events, size) for _ in range(rounds)]
     if what == "latency":
         return min(done, key=lambda each: float(each["p50_ms"]))
     return max(done, key=lambda each: float(each["per_second"]))
 
 
-async def _pair(brokers: Sequence[BrokerProcess], what: str, events: int, size: int) -> dict[str, Any]:
+async def pair(brokers: Sequence[BrokerProcess], what: str, events: int, size: int) -> dict[str, Any]:
     """A publisher at one end and a subscriber at the other, each a process."""
     words = [sys.executable, "-m", "benchmarks.live_client", what, str(events), str(size)]
     ends = [[*words, "subscribe", brokers[-1].address], [*words, "publish", brokers[0].address]]
@@ -165,7 +165,7 @@ async def _many(client: gapless.Client, count: int) -> AsyncIterator[None]:
 async def _failover() -> float:
     """The longest pause of deliveries when the broker in the middle is killed, at 1,000 events a second."""
     async with (
-        _chain(3) as brokers,
+        chain(3) as brokers,
         gapless.connect(brokers[0].address) as source,
         gapless.connect(brokers[2].address) as sink,
         sink.subscribe("bench") as subscription,
