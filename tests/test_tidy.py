@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 MODULE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
+COMPILED = [each for each in SOURCES if each.relative_to(ROOT / "src").parts[1] in ("core", "matching")]
 LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX|breakpoint\(\)|pdb)\b")
 
 
@@ -52,3 +53,16 @@ def test_every_module_is_used(path: Path) -> None:
     ]
     is_entrance = f'= "{module}"' in (ROOT / "pyproject.toml").read_text()
     assert users or imported_in_list or is_entrance, f"nothing imports {module}"
+
+
+@pytest.mark.parametrize("path", COMPILED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_it_means_the_same_when_it_is_compiled(path: Path) -> None:
+    """mypyc asks an object with ``__len__`` for ``__bool__`` only, and runs over what a loop has rebound."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ClassDef):
+            methods = {each.name for each in functions(node)}
+            assert "__len__" not in methods or "__bool__" in methods, node.name
+        if isinstance(node, ast.For) and isinstance(node.iter, ast.Name):
+            names = [each for part in node.body for each in ast.walk(part) if isinstance(each, ast.Name)]
+            rebound = {each.id for each in names if isinstance(each.ctx, ast.Store)}
+            assert node.iter.id not in rebound, f"line {node.lineno}"

@@ -44,6 +44,9 @@ class MatchIndex(Generic[K]):
     def __len__(self) -> int:
         return len(self._subscriptions)
 
+    def __bool__(self) -> bool:
+        return len(self) > 0
+
     def __contains__(self, key: object) -> bool:
         return key in self._subscriptions
 

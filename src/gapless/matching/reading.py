@@ -83,6 +83,9 @@ class Attributes:
     def __len__(self) -> int:
         return len(self._names) + len(self._paths)
 
+    def __bool__(self) -> bool:
+        return len(self) > 0
+
     def use(self, key: Key) -> None:
         """One more use of an attribute."""
         uses: dict[Key, int] = self._names if isinstance(key, str) else self._paths  # type: ignore[assignment]

@@ -31,6 +31,9 @@ class Table:
     def __len__(self) -> int:
         return len(self._declarations)
 
+    def __bool__(self) -> bool:
+        return len(self) > 0
+
     def __iter__(self) -> Iterator[Declaration]:
         return iter(self._declarations.values())
 

@@ -151,6 +151,9 @@ class Custody:
     def __len__(self) -> int:
         return sum(len(stream.held) for stream in self.streams.values())
 
+    def __bool__(self) -> bool:
+        return len(self) > 0
+
     def in_order(self) -> Iterator[Held]:
         """Everything in custody, in the order in which it was taken over."""
         held = [each for stream in self.streams.values() for each in stream.held.values()]
