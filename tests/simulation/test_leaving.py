@@ -7,8 +7,9 @@ from random import Random
 import pytest
 
 from gapless.core.effects import BrokerRemoved, LinkAdded, LinkRemoved
+from gapless.core.limits import Limits
 from gapless.core.messages.overlay import Removal
-from gapless.core.model import SECOND, OrderName, link
+from gapless.core.model import MILLISECOND, SECOND, OrderName, link
 from gapless.simulation.checkers import check
 from gapless.simulation.faults import Faults, Window
 from gapless.simulation.run import WARM_UP, Options, build
@@ -89,6 +90,27 @@ def test_who_is_needed_refuses_and_goes_on(name: str, reason: str) -> None:
     assert world.departed == {}
     assert [(who, reason in why) for who, why in world.refused] == [(name, True)]
     assert world.broker(name).overlay.is_joined
+
+
+def test_a_broker_without_its_store_stays_until_it_knows_its_clients() -> None:
+    assert a_broker_without_its_store_stays()
+
+
+def a_broker_without_its_store_stays() -> bool:
+    """s is at c when d, its own broker, is back without its store. d is told its place at once, and the
+    subscriptions of s a little later."""
+    world = start_network(chain("a", "b", "c", "d"), {"p": "a", "s": "d"}, limits=Limits(piece=1))
+    for number in range(3):
+        world.subscribe("s", f"s{number}", TOPIC, "")
+    world.run_for(SECOND)
+    world.crash("d")
+    world.run_for(BYPASSED)
+    world.network.us_per_message["c", "d"] = 50 * MILLISECOND
+    world.replace("d", join=("c",))
+    world.run_until(lambda: world.broker("d").overlay.has_heard("c"))
+    world.leave("d")
+    world.run_for(RECOVERED)
+    return "d" not in world.departed and [who for who, _ in world.refused] == ["d"]
 
 
 def test_whoever_was_away_cannot_bring_it_back() -> None:

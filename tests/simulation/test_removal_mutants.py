@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gapless.core.broker import Broker
 from gapless.core.effects import BrokerRemoved
 from gapless.core.events import RemoveRequested
 from gapless.core.messages import Removal
@@ -26,6 +27,7 @@ from gapless.simulation.world import World
 from simulation.changing import check_seed
 from simulation.mutants import Mutant
 from simulation.scene import Scene
+from simulation.test_leaving import a_broker_without_its_store_stays
 from simulation.test_removal import STAR, commit, crash_for_good, run_with_farewells, without
 from support import (
     BYPASSED,
@@ -130,6 +132,7 @@ MUTANTS = {
             "maybe_ask",
             lambda ask, self, why: None if self._overlay.joining.fates.has_removals else ask(self, why),
         ),
+        Mutant("who-leaves-knows-its-clients", Broker, "_is_settled", lambda *_: True),
         Mutant("told-with-all-others", Removing, "share", all_at_once),
         Mutant(
             "alone-is-alone",
@@ -695,6 +698,7 @@ CAUGHT: dict[str, tuple[Story, tuple[Any, ...]]] = {
     "who-leaves-has-no-other-neighbour": (who_leaves_gets_a_neighbour, ((),)),
     "who-leaves-asks-once": (who_leaves_is_forgotten, ((),)),
     "who-leaves-asks-no-heir": (who_leaves_hears_late_of_another_neighbour, ((),)),
+    "who-leaves-knows-its-clients": (a_broker_without_its_store_stays, ((),)),
     "told-with-all-others": (who_is_gone_starts_again_just_before_two_have_it, ((),)),
     "alone-is-alone": (a_link_is_forgotten, ((), ("a",))),
     "doubts-are-not-spoken-of": (members_are_one_network, ((8121,), (8485,))),

@@ -8,7 +8,6 @@ from random import Random
 
 from gapless.core.effects import Effect, Record
 from gapless.core.events import Input, LeaveRequested, RemoveRequested
-from gapless.core.messages.overlay import NodeState
 from gapless.core.model import Micros
 from gapless.core.node import Node, NodeConfig
 from gapless.core.orders.base import BrokerOrder
@@ -47,18 +46,21 @@ class Broker(Node[BrokerOrder]):
             return
         self.overlay.leaving.request(self._why_needed)
 
+    def _is_settled(self) -> bool:
+        return all(order.settled for order in self.orders.values())
+
     def _why_needed(self) -> str | None:
-        """What this broker still has to do for others."""
+        """What this broker still has to do for others; one that has lost its store is told it by them."""
+        if not self._is_settled():
+            return f"{self.overlay.me} does not know its own clients yet: ask again in some seconds"
         reasons = (each.why_not_leave() for each in self.orders.values())
         return next((each for each in reasons if each is not None), None)
 
     def _end_batch(self, now: Micros) -> None:
         self.topics.serve(now)
-        if self.overlay.state is NodeState.RECOVERING and all(
-            order.settled for order in self.orders.values()
-        ):
+        if self._is_settled():
             self.overlay.maybe_operational()
-        self.overlay.leaving.maybe_ask(self._why_needed)
+            self.overlay.leaving.maybe_ask(self._why_needed)
         while self.overlay.leaving.let_go(now):  # like a request of its own
             self._mend(now)
             self._flush(now)

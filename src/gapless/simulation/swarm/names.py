@@ -8,8 +8,8 @@ from gapless.simulation.swarm.stage import Stage
 
 def lose_a_store(stage: Stage) -> bool:
     """A client dies with its disk, and comes back under its name; its clock may have been set back, or on.
-    Not one whose home was removed, or is to be: nothing would tell it where to go."""
-    gone = stage.world.departed | stage.doomed
+    Not one whose home was removed, or is to be, or leaves: nothing would tell it where to go."""
+    gone = stage.world.departed | stage.doomed | stage.leaving
     knows = [name for name in stage.clients() if stage.world.homes[name] not in gone]
     clients = [name for name in knows if name not in stage.keeps_its_store]
     if not clients:

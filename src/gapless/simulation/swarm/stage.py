@@ -238,10 +238,13 @@ class Stage:
                 world.crash(name)
 
     def _asks_in_vain(self, removed: NodeId) -> bool:
-        """Whether a removed broker that was started without its store knows only others that were removed."""
-        node, points = self.world.hosts[removed].node, self.join_points.get(removed, ())
-        is_lost = node is not None and not node.overlay.has_place and not node.overlay.topology.links()
-        return is_lost and bool(points) and all(each in self.world.departed for each in points)
+        """Whether a removed broker that was started again knows only others that were removed."""
+        node = self.world.hosts[removed].node
+        if node is None:
+            return False
+        others = [each for each in node.overlay.topology.nodes() if each != removed]
+        known = others or self.join_points.get(removed, ())
+        return bool(known) and all(each in self.world.departed for each in known)
 
 
 Act: TypeAlias = Callable[[Stage], bool]
