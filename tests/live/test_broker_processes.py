@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gapless.server.inquiry import InquiryError, Survey, survey
+from gapless.version import build
 from live.harness import LiveNetwork, free_ports, until
 
 STATUS = (sys.executable, "-m", "gapless", "status")
@@ -87,7 +88,7 @@ def test_an_orderly_end(tmp_path: Path) -> None:
             text = answer.read().decode()
         assert 'gapless_sessions{kind="broker"} 0.0' in text
         assert "gapless_joined 1.0" in text
-        assert 'gapless_broker_info{broker="b0",network="' in text
+        assert f'gapless_broker_info{{broker="b0",build="{build()}",network="' in text
         _watch(broker.address)
         assert broker.stop() == 0
         assert "stopped" in broker.log()
